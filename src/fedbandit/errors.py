@@ -1,0 +1,102 @@
+"""Every error that fedbandit raises on purpose.
+
+::
+
+    FedbanditError
+    ├── LocalError               something on this side has to change
+    │   ├── InvalidParameter     a recipe, world or spec was asked for something that cannot be
+    │   ├── InvalidArms          the arms given to ``choose``
+    │   ├── InvalidReward        the reward given to ``observe``
+    │   ├── OutOfOrder           ``observe`` without a ``choose``
+    │   ├── InvalidState         a saved state that does not fit
+    │   ├── UnknownName          a name that is not there, with the nearest one that is
+    │   ├── DataError            a data set that cannot be read or used
+    │   ├── OutputError          a place that cannot be written
+    │   └── MissingExtra         an optional dependency is not installed
+    └── RemoteError              what the other side sent is at fault
+        └── InvalidMessage       a message that does not fit this agent or server
+
+A message says who complains, what came, what was expected and what to do. State is left as it was.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class FedbanditError(Exception):
+    """The root: catch this to catch everything that fedbandit raises on purpose."""
+
+
+class LocalError(FedbanditError):
+    """Something on this side has to change."""
+
+
+class InvalidParameter(LocalError, ValueError):
+    """A recipe, world or spec was asked for something that cannot be."""
+
+
+class InvalidArms(LocalError, ValueError):
+    """The arms given to ``choose`` are not a finite K x d matrix with K >= 1."""
+
+
+class InvalidReward(LocalError, ValueError):
+    """The reward given to ``observe`` is not a finite number."""
+
+
+class OutOfOrder(LocalError, RuntimeError):
+    """An arm was named by its index, but no arms have been shown."""
+
+
+class InvalidState(LocalError, ValueError):
+    """A saved state does not belong to this recipe, or is not whole."""
+
+
+class UnknownName(LocalError, LookupError):
+    """A name that does not exist; the message offers the nearest one that does."""
+
+
+class DataError(LocalError, ValueError):
+    """A data set cannot be read, or is not what a world can be made of."""
+
+
+class OutputError(LocalError, OSError):
+    """A place that cannot be written."""
+
+
+class MissingExtra(LocalError, ImportError):
+    """An optional dependency is not installed."""
+
+
+class RemoteError(FedbanditError):
+    """What the other side sent is at fault."""
+
+
+class InvalidMessage(RemoteError, ValueError):
+    """A message does not fit the agent or server that received it."""
+
+
+def complaint(who: str, *, got: object, expected: str, fix: str) -> str:
+    """One sentence pattern for every error: who, what came, what was expected, what to do."""
+    return f"{who}: got {got}; expected {expected}. {fix}"
+
+
+def unknown(kind: str, name: str, valid: Iterable[str]) -> UnknownName:
+    """Return the error for a name that does not exist, offering the nearest valid one."""
+    names = sorted(valid)
+    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"Did you mean {close[0]!r}?" if close else "Pick one of those."
+    return UnknownName(
+        complaint(kind, got=repr(name), expected=f"one of {', '.join(names)}", fix=hint)
+    )
+
+
+def missing_extra(package: str, extra: str, purpose: str) -> MissingExtra:
+    """Return the error for an optional dependency that is not installed."""
+    return MissingExtra(
+        complaint(
+            purpose,
+            got=f"no installed {package}",
+            expected=f"the extra {extra!r}",
+            fix=f"Run: pip install 'fedbandit[{extra}]'.",
+        )
+    )

@@ -1,0 +1,5 @@
+"""Where arms and rewards come from."""
+
+from fedbandit.worlds.round import Round, World
+
+__all__ = ["Round", "World"]
