@@ -1,0 +1,65 @@
+"""Federated contextual linear bandits that send sketches, not data.
+
+>>> import fedbandit as fb
+>>> world = fb.worlds.Synthetic(dimension=5, arms=3, agents=2, seed=0)
+>>> recipe = fb.FSCLB(dimension=5, sketch_size=3, agents=2, radius=0.3)
+>>> len(fb.simulate(recipe, world, rounds=100).regret)
+100
+"""
+
+from importlib.metadata import version
+
+from fedbandit import errors, worlds
+from fedbandit.core import theory
+from fedbandit.core.agent import Agent
+from fedbandit.core.messages import Collect, Directed, Download, Upload
+from fedbandit.core.recipe import Recipe
+from fedbandit.core.recipes import (
+    CBSCFD,
+    FSCLB,
+    RECIPES,
+    SOFUL,
+    AsyncLinUCB,
+    Centralised,
+    DisLinUCB,
+    FedLinUCB,
+    LinUCB,
+    Random,
+)
+from fedbandit.core.server import Server
+from fedbandit.core.summary import Gram, Sketch
+from fedbandit.core.theory import Bounds
+from fedbandit.simulation import Trace, simulate
+from fedbandit.worlds import Round, World
+
+__version__ = version("fedbandit")
+
+__all__ = [
+    "CBSCFD",
+    "FSCLB",
+    "RECIPES",
+    "SOFUL",
+    "Agent",
+    "AsyncLinUCB",
+    "Bounds",
+    "Centralised",
+    "Collect",
+    "Directed",
+    "DisLinUCB",
+    "Download",
+    "FedLinUCB",
+    "Gram",
+    "LinUCB",
+    "Random",
+    "Recipe",
+    "Round",
+    "Server",
+    "Sketch",
+    "Trace",
+    "Upload",
+    "World",
+    "errors",
+    "simulate",
+    "theory",
+    "worlds",
+]

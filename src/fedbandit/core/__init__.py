@@ -1,0 +1,1 @@
+"""Numbers and protocol. No I/O, no clock, no logging, no randomness of its own."""

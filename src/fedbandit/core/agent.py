@@ -1,0 +1,221 @@
+"""The agent: chooses an arm, takes in what it paid, and says when it is time to talk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedbandit.core.checks import checked_arms, checked_reward
+from fedbandit.core.linalg import Array
+from fedbandit.core.margin import first_best
+from fedbandit.core.messages import Collect, Download, Message, Upload, check_moment
+from fedbandit.core.pending import Pending
+from fedbandit.core.state import State, array, check_owner, integer, part, under
+from fedbandit.core.summary import Reading, Summary
+from fedbandit.errors import InvalidArms, InvalidMessage, OutOfOrder, complaint
+
+if TYPE_CHECKING:
+    from fedbandit.core.recipe import Recipe
+
+_DRAWS = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Policy:
+    """What an agent decides with; made anew, whole, whenever its data changes."""
+
+    reading: Reading
+    theta: Array
+    radius: float
+
+
+class Agent:
+    """Choose, observe, receive. Build it with ``recipe.agent(i)``.
+
+    An agent holds a *base* (its last download, and for agents that decide on their own data also
+    what they have sent since) and what is *pending* on top of it. It does no I/O: whoever runs it
+    carries the upload that ``observe`` may return to the server, and hands what the server answers
+    to ``receive``, at any later time.
+    """
+
+    def __init__(self, recipe: Recipe, index: int) -> None:
+        self._recipe, self._parts = recipe, recipe.parts
+        self.index = index
+        self._decisions = 0
+        self._draws: Array | None = None
+        self._shown: Array | None = None
+        self._squared_widths: Array | None = None
+        self._pending: Pending
+        self._adopt(self._parts.memory.empty(), np.zeros(recipe.dimension), 0, version=0)
+        self._start_pending()
+
+    @property
+    def version(self) -> int:
+        """The server's version that it last received; 0 before the first."""
+        return self._version
+
+    @property
+    def theta(self) -> Array:
+        """A copy of the estimate that it decides with."""
+        return self._policy.theta.copy()
+
+    def choose(self, arms: ArrayLike) -> int:
+        """Return the arm to play: argmax of <theta, x> + beta |x|_{V^-1} (paper, Alg. 1 line 3).
+
+        ``arms`` is K x d, K >= 1; the answer is an index into it. Scores within 1e-9 of the
+        highest count as equal, and the first of them wins.
+        """
+        shown = checked_arms(arms, self._recipe.dimension)
+        if self._parts.blind is not None:
+            chosen = int(self._draw() * len(shown))
+        else:
+            policy = self._policy
+            self._squared_widths = policy.reading.squared_widths(shown)
+            bonus = policy.radius * np.sqrt(self._squared_widths)
+            chosen = first_best(shown @ policy.theta + bonus)
+        self._shown = shown
+        self._decisions += 1
+        return chosen
+
+    def observe(self, arm: int | ArrayLike, reward: float) -> Upload | None:
+        """Take in what an arm paid; return an upload if it is time to talk (Alg. 1 lines 5-20).
+
+        ``arm`` is an index into the arms of the last ``choose``, or the arm's own d features, for
+        rewards that arrive after other decisions have been taken. What is returned is no longer
+        pending: it must reach the server once.
+        """
+        reward = checked_reward(reward)
+        x, squared_width = self._played(arm)
+        if self._parts.blind is not None:
+            return None
+        self._pending.absorb(x, squared_width)
+        self._moment += reward * x
+        self._count += 1
+        if self._parts.own_data:
+            self._decide_on_own_data()
+        if self._pending.growth_exceeds(self._parts.trigger.threshold(self._count)):
+            return self._upload()
+        return None
+
+    def receive(self, message: Message) -> Upload | None:
+        """Take in what the server says; return an upload if it asked for one.
+
+        A download older than what the agent holds is passed over.
+        """
+        if isinstance(message, Collect):
+            return self._upload()
+        if not isinstance(message, Download):
+            raise InvalidMessage(
+                complaint(
+                    f"agent {self.index}",
+                    got=f"a {type(message).__name__}",
+                    expected="a Download or a Collect",
+                    fix="Hand it the messages that Server.receive directs to this agent.",
+                )
+            )
+        self._parts.memory.check(message.summary)
+        check_moment(message.moment, message.count, self._recipe.dimension)
+        if message.version > self._version:
+            self._adopt(message.summary, message.moment, message.count, version=message.version)
+            self._pending = self._pending.over(self._base, self._base_reading)
+            if self._parts.own_data:
+                self._decide_on_own_data()
+        return None
+
+    def state(self) -> State:
+        """Return everything as a flat dictionary of plain arrays and scalars (no pickle needed)."""
+        d = self._recipe.dimension
+        state: State = {
+            "recipe": repr(self._recipe),
+            "index": self.index,
+            "decisions": self._decisions,
+            "version": self._version,
+            "shown": np.zeros((0, d)) if self._shown is None else self._shown.copy(),
+            "base_moment": self._base_moment.copy(),
+            "base_count": self._base_count,
+            "moment": self._moment.copy(),
+            "count": self._count,
+        }
+        state |= under("base", self._parts.memory.pack(self._base))
+        return state | under("pending", self._pending.state())
+
+    @classmethod
+    def restore(cls, recipe: Recipe, state: Mapping[str, Any]) -> Agent:
+        """Return the agent that ``state()`` was taken of; it goes on bit for bit."""
+        check_owner(state, repr(recipe))
+        agent, d = recipe.agent(integer(state, "index")), recipe.dimension
+        agent._adopt(
+            agent._parts.memory.unpack(part(state, "base")),
+            array(state, "base_moment", d),
+            integer(state, "base_count"),
+            version=integer(state, "version"),
+        )
+        agent._start_pending()
+        agent._pending.restore(part(state, "pending"))
+        agent._moment, agent._count = array(state, "moment", d), integer(state, "count")
+        agent._decisions = integer(state, "decisions")
+        shown = array(state, "shown", None, d)
+        agent._shown = shown if len(shown) else None
+        if agent._parts.own_data:
+            agent._decide_on_own_data()
+        return agent
+
+    def _adopt(self, base: Summary, moment: Array, count: int, *, version: int) -> None:
+        """Hold a new base, and set everything that is derived from it."""
+        reading = self._parts.memory.read(base)
+        self._base, self._base_reading = base, reading
+        self._base_moment, self._base_count, self._version = moment, count, version
+        self._set_policy(reading, moment, count)
+
+    def _decide_on_own_data(self) -> None:
+        moment, count = self._base_moment + self._moment, self._base_count + self._count
+        self._set_policy(self._pending.reading(), moment, count)
+
+    def _set_policy(self, reading: Reading, moment: Array, count: int) -> None:
+        radius = self._parts.radius(reading, count)
+        self._policy = Policy(reading, reading.solve(moment), radius)
+        self._squared_widths = None
+
+    def _start_pending(self) -> None:
+        self._pending = self._parts.memory.pending(self._base, self._base_reading)
+        self._moment = np.zeros(self._recipe.dimension)
+        self._count = 0
+
+    def _upload(self) -> Upload:
+        """Hand over what is pending. Who decides on own data goes on holding it."""
+        upload = Upload(self.index, self._pending.summary(), self._moment, self._count)
+        if self._parts.own_data:
+            base, moment = self._base.merge(upload.summary), self._base_moment + self._moment
+            self._adopt(base, moment, self._base_count + self._count, version=self._version)
+        self._start_pending()
+        return upload
+
+    def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:
+        """Return an arm's features and its squared width in what the agent decides with."""
+        if not isinstance(arm, Integral):
+            x = checked_arms(np.asarray(arm)[None], self._recipe.dimension)
+            return x[0], float(self._policy.reading.squared_widths(x)[0])
+        if self._shown is None:
+            fix = "Call choose(arms) first, or give the arm's features."
+            got = f"index {arm}, and no arms were shown"
+            raise OutOfOrder(complaint("observe, arm", got=got, expected="an arm", fix=fix))
+        if not 0 <= arm < len(self._shown):
+            expected = f"an index from 0 to {len(self._shown) - 1}"
+            fix = "Give the index of one of the arms that choose was shown last."
+            raise InvalidArms(complaint("observe, arm", got=arm, expected=expected, fix=fix))
+        if self._squared_widths is None:
+            self._squared_widths = self._policy.reading.squared_widths(self._shown)
+        return self._shown[arm], float(self._squared_widths[arm])
+
+    def _draw(self) -> float:
+        """Return a uniform number that depends on seed, agent and decision alone."""
+        block, place = divmod(self._decisions, _DRAWS)
+        if place == 0 or self._draws is None:
+            seed = [self._parts.blind or 0, self.index, block]
+            self._draws = np.random.default_rng(seed).random(_DRAWS)
+        return float(self._draws[place])

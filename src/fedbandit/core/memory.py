@@ -1,0 +1,143 @@
+"""How agents and server remember: a Gram matrix or a sketch, as a part that recipes choose."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fedbandit.core.pending import Determinant, Pending, PendingGram, PendingSketch
+from fedbandit.core.state import State, array, number
+from fedbandit.core.summary import (
+    Gram,
+    GramReading,
+    Reading,
+    Sketch,
+    SketchReading,
+    Summary,
+    empty_gram,
+    empty_sketch,
+)
+from fedbandit.errors import InvalidMessage, complaint
+
+
+class Memory(Protocol):
+    """Makes, reads, checks and saves summaries of one kind.
+
+    The summaries and readings that it takes are its own kind; ``check`` is for what came from
+    elsewhere.
+    """
+
+    @property
+    def ridge(self) -> float:
+        """The ridge, lambda."""
+        ...
+
+    def empty(self) -> Summary:
+        """Return the summary of no observations."""
+        ...
+
+    def read(self, summary: Any) -> Reading:
+        """Read a summary as the matrix to decide with."""
+        ...
+
+    def pending(self, base: Any, reading: Any) -> Pending:
+        """Return an empty buffer on top of a base and its reading."""
+        ...
+
+    def check(self, summary: object) -> None:
+        """Raise InvalidMessage unless the summary is one that this memory can merge."""
+        ...
+
+    def pack(self, summary: Any) -> State:
+        """Return a summary as plain arrays and numbers."""
+        ...
+
+    def unpack(self, state: State) -> Summary:
+        """Return the summary that was packed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GramMemory:
+    """Remember X^T X itself."""
+
+    dimension: int
+    ridge: float
+    determinant: Determinant = "rank-one"
+
+    def empty(self) -> Gram:
+        """Return the zero matrix."""
+        return empty_gram(self.dimension)
+
+    def read(self, summary: Gram) -> GramReading:
+        """Read as ridge I + X^T X."""
+        return summary.read(self.ridge)
+
+    def pending(self, base: Gram, reading: GramReading) -> PendingGram:
+        """Return an empty buffer."""
+        return PendingGram(base, reading, ridge=self.ridge, determinant=self.determinant)
+
+    def check(self, summary: object) -> None:
+        """Raise InvalidMessage unless it is a Gram matrix of this dimension."""
+        if not isinstance(summary, Gram) or summary.matrix.shape != (self.dimension,) * 2:
+            raise _misfit(summary, f"a Gram matrix of dimension {self.dimension}")
+
+    def pack(self, summary: Gram) -> State:
+        """Return the matrix."""
+        return {"matrix": summary.matrix.copy()}
+
+    def unpack(self, state: State) -> Gram:
+        """Return the matrix that was packed."""
+        return Gram(array(state, "matrix", self.dimension, self.dimension))
+
+
+@dataclass(frozen=True, slots=True)
+class SketchMemory:
+    """Remember a sketch of fewer than ``size`` rows, read with or without what it has shed."""
+
+    dimension: int
+    ridge: float
+    size: int
+    compensated: bool = True
+
+    def empty(self) -> Sketch:
+        """Return the sketch without rows."""
+        return empty_sketch(self.dimension, self.size)
+
+    def read(self, summary: Sketch) -> SketchReading:
+        """Read as (ridge + shed) I + S^T S, or as ridge I + S^T S."""
+        return summary.read(self.ridge, compensated=self.compensated)
+
+    def pending(self, base: Sketch, reading: SketchReading) -> PendingSketch:
+        """Return an empty buffer."""
+        return PendingSketch(base, reading, ridge=self.ridge, compensated=self.compensated)
+
+    def check(self, summary: object) -> None:
+        """Raise InvalidMessage unless it is a sketch of this dimension and size."""
+        fits = (
+            isinstance(summary, Sketch)
+            and summary.dimension == self.dimension
+            and len(summary.rows) < summary.size == self.size
+            and summary.shed >= 0.0
+        )
+        if not fits:
+            raise _misfit(summary, f"a sketch of size {self.size}, dimension {self.dimension}")
+
+    def pack(self, summary: Sketch) -> State:
+        """Return rows and shed."""
+        return {"rows": summary.rows.copy(), "shed": summary.shed}
+
+    def unpack(self, state: State) -> Sketch:
+        """Return the sketch that was packed."""
+        rows = array(state, "rows", None, self.dimension)
+        return Sketch(rows, number(state, "shed"), self.size)
+
+
+def _misfit(summary: object, expected: str) -> InvalidMessage:
+    match summary:
+        case Gram(matrix):
+            got = f"a Gram matrix of shape {matrix.shape}"
+        case Sketch(rows, shed, size):
+            got = f"a sketch of size {size}, rows of shape {rows.shape}, shed {shed}"
+        case _:
+            got = f"a {type(summary).__name__}"
+    fix = "Agents and server must be built by the same recipe."
+    return InvalidMessage(complaint("summary in a message", got=got, expected=expected, fix=fix))

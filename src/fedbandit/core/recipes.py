@@ -1,0 +1,256 @@
+"""The comparison table as code: every algorithm is a choice of parts."""
+
+from collections.abc import Callable
+from math import log
+from typing import Final, Literal
+
+from fedbandit.core.checks import at_least, not_negative, one_of, positive, within
+from fedbandit.core.memory import GramMemory, SketchMemory
+from fedbandit.core.parts import Parts
+from fedbandit.core.pending import Determinant
+from fedbandit.core.radius import Constant, Federated, Radius, SelfNormalised, Uncompensated
+from fedbandit.core.recipe import Recipe, recipe
+from fedbandit.core.reply import ToAll, ToOwed
+from fedbandit.core.theory import Bounds
+from fedbandit.core.trigger import Growth, GrowthTimesWait
+from fedbandit.errors import InvalidParameter, complaint
+
+PaperRadius = float | Literal["paper"]
+TightRadius = float | Literal["paper", "tight"]
+
+
+@recipe
+def FSCLB(
+    *,
+    dimension: int,
+    sketch_size: int,
+    agents: int,
+    alpha: float = 1.0,
+    ridge: float = 1.0,
+    radius: TightRadius = 0.5,
+    bounds: Bounds = Bounds(),
+) -> Parts:
+    """Federated Sketch Contextual Linear Bandits: agents send sketches, and only when it matters.
+
+    Decides on the last download in O(K l d), uploads O(l d) numbers once the determinant of what it
+    holds has grown by 1 + alpha. ``radius`` is a constant, ``"paper"`` (eq. 1) or ``"tight"``.
+    """
+    memory = SketchMemory(dimension, _checked_ridge(ridge), _sketch_size(sketch_size, dimension))
+    positive("alpha", alpha)
+    theory: dict[str, Radius] = {
+        form: Federated(
+            dimension=dimension, agents=agents, alpha=alpha, ridge=ridge, bounds=bounds, form=form
+        )
+        for form in ("paper", "tight")
+    }
+    return Parts(memory=memory, radius=_radius(radius, theory), trigger=Growth(alpha))
+
+
+@recipe
+def FedLinUCB(
+    *,
+    dimension: int,
+    agents: int,
+    alpha: float = 1.0,
+    ridge: float = 1.0,
+    radius: PaperRadius = 0.5,
+    determinant: Determinant = "rank-one",
+    bounds: Bounds = Bounds(),
+) -> Parts:
+    """FedLinUCB (He et al. 2022): FSCLB's protocol with the whole d x d matrix.
+
+    ``determinant="every-round"`` computes the trigger as published, in O(d^3) a round;
+    ``"rank-one"`` gives the same decisions in O(d^2).
+    """
+    one_of("determinant", determinant, ["rank-one", "every-round"])
+    memory = GramMemory(dimension, _checked_ridge(ridge), determinant)
+    positive("alpha", alpha)
+    paper = Federated(dimension=dimension, agents=agents, alpha=alpha, ridge=ridge, bounds=bounds)
+    return Parts(memory=memory, radius=_radius(radius, {"paper": paper}), trigger=Growth(alpha))
+
+
+@recipe
+def AsyncLinUCB(
+    *,
+    dimension: int,
+    agents: int,
+    upload_growth: float = 2.0,
+    download_growth: float = 2.0,
+    ridge: float = 1.0,
+    radius: PaperRadius = 0.5,
+    bounds: Bounds = Bounds(),
+) -> Parts:
+    """Async-LinUCB (Li and Wang 2022): the server also answers others, once it owes them enough.
+
+    An agent uploads once the determinant of its data has grown by ``upload_growth`` (gamma_U), and
+    is sent everything once the server's has grown by ``download_growth`` (gamma_D) past what the
+    agent holds. It decides on its own data and its downloads.
+    """
+    for name, value in (("upload_growth", upload_growth), ("download_growth", download_growth)):
+        _at_least_one(name, value)
+    return Parts(
+        memory=GramMemory(dimension, _checked_ridge(ridge)),
+        radius=_self_normalised(radius, dimension, ridge, bounds),
+        trigger=Growth(upload_growth - 1.0),
+        reply=ToOwed(download_growth),
+        own_data=True,
+    )
+
+
+@recipe
+def DisLinUCB(
+    *,
+    dimension: int,
+    agents: int,
+    wait: float | Literal["regret", "communication"] = "regret",
+    ridge: float = 1.0,
+    radius: PaperRadius = 0.5,
+    bounds: Bounds = Bounds(),
+) -> Parts:
+    """DisLinUCB (Wang et al. 2020): all sync once one agent's growth times its wait exceeds D.
+
+    ``wait`` is D, or says what D is to match: ``"regret"``, T / (M d log T), or
+    ``"communication"``, T / (d log T), with T = bounds.horizon.
+    """
+    if isinstance(wait, str):
+        one_of("wait", wait, ["regret", "communication"])
+        sharing = agents if wait == "regret" else 1
+        wait = bounds.horizon / (sharing * dimension * log(max(bounds.horizon, 2)))
+    positive("wait", wait)
+    return Parts(
+        memory=GramMemory(dimension, _checked_ridge(ridge)),
+        radius=_self_normalised(radius, dimension, ridge, bounds),
+        trigger=GrowthTimesWait(wait),
+        reply=ToAll(),
+        own_data=True,
+    )
+
+
+@recipe
+def LinUCB(
+    *,
+    dimension: int,
+    agents: int = 1,
+    ridge: float = 1.0,
+    radius: PaperRadius = 0.5,
+    bounds: Bounds = Bounds(),
+) -> Parts:
+    """LinUCB / OFUL (Abbasi-Yadkori et al. 2011): learners that never talk."""
+    return Parts(
+        memory=GramMemory(dimension, _checked_ridge(ridge)),
+        radius=_self_normalised(radius, dimension, ridge, bounds),
+        own_data=True,
+    )
+
+
+@recipe
+def Centralised(
+    *,
+    dimension: int,
+    agents: int = 1,
+    ridge: float = 1.0,
+    radius: PaperRadius = 0.5,
+    bounds: Bounds = Bounds(),
+) -> Parts:
+    """One LinUCB learner that sees every agent's data at once: what no federation can beat.
+
+    ``fleet()`` returns the same learner for every agent. It counts no communication.
+    """
+    return Parts(
+        memory=GramMemory(dimension, _checked_ridge(ridge)),
+        radius=_self_normalised(radius, dimension, ridge, bounds),
+        own_data=True,
+        shared=True,
+    )
+
+
+@recipe
+def SOFUL(
+    *,
+    dimension: int,
+    sketch_size: int,
+    agents: int = 1,
+    ridge: float = 1.0,
+    radius: PaperRadius = 0.5,
+    bounds: Bounds = Bounds(),
+) -> Parts:
+    """SOFUL (Kuzborskij et al. 2019): OFUL on a Frequent Directions sketch; learners never talk."""
+    size = _sketch_size(sketch_size, dimension)
+    paper = Uncompensated(dimension=dimension, sketch_size=size, ridge=ridge, bounds=bounds)
+    return Parts(
+        memory=SketchMemory(dimension, _checked_ridge(ridge), size, compensated=False),
+        radius=_radius(radius, {"paper": paper}),
+        own_data=True,
+    )
+
+
+@recipe
+def CBSCFD(
+    *,
+    dimension: int,
+    sketch_size: int,
+    agents: int = 1,
+    ridge: float = 1.0,
+    radius: PaperRadius = 0.5,
+    bounds: Bounds = Bounds(),
+) -> Parts:
+    """CBSCFD (Chen et al. 2020): SOFUL with a sketch that gives back what it has shed."""
+    return Parts(
+        memory=SketchMemory(dimension, _checked_ridge(ridge), _sketch_size(sketch_size, dimension)),
+        radius=_self_normalised(radius, dimension, ridge, bounds),
+        own_data=True,
+    )
+
+
+@recipe
+def Random(*, dimension: int, agents: int = 1, seed: int = 0) -> Parts:
+    """Pick uniformly, learn nothing: the floor. The picks depend on seed, agent and round alone."""
+    at_least("seed", seed, 0)
+    return Parts(memory=SketchMemory(dimension, ridge=1.0, size=2), blind=seed)
+
+
+RECIPES: Final[dict[str, Callable[..., Recipe]]] = {
+    build.__name__: build
+    for build in (
+        FSCLB,
+        FedLinUCB,
+        AsyncLinUCB,
+        DisLinUCB,
+        LinUCB,
+        Centralised,
+        SOFUL,
+        CBSCFD,
+        Random,
+    )
+}
+
+
+def _radius(asked: float | str, theory: dict[str, Radius]) -> Radius:
+    if isinstance(asked, str):
+        one_of("radius", asked, theory)
+        return theory[asked]
+    not_negative("radius", asked)
+    return Constant(float(asked))
+
+
+def _self_normalised(asked: float | str, dimension: int, ridge: float, bounds: Bounds) -> Radius:
+    paper = SelfNormalised(dimension=dimension, ridge=ridge, bounds=bounds)
+    return _radius(asked, {"paper": paper})
+
+
+def _checked_ridge(ridge: float) -> float:
+    positive("ridge", ridge)
+    return float(ridge)
+
+
+def _sketch_size(size: int, dimension: int) -> int:
+    why = "a sketch keeps one row less than its size; size d + 1 sheds nothing"
+    within("sketch_size", size, 2, dimension + 1, why=why)
+    return int(size)
+
+
+def _at_least_one(name: str, value: float) -> None:
+    positive(name, value)
+    if value < 1.0:
+        fix = "A ratio of 1 talks after every observation."
+        raise InvalidParameter(complaint(name, got=value, expected="a ratio >= 1", fix=fix))

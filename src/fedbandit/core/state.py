@@ -1,0 +1,69 @@
+"""Saved states: flat dictionaries of plain arrays and scalars, fit for ``numpy.savez``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fedbandit.core.linalg import Array
+from fedbandit.errors import InvalidState, complaint
+
+State = dict[str, Any]
+
+
+def array(state: Mapping[str, Any], key: str, *shape: int | None) -> Array:
+    """Return a copy of state[key] as float64, checked against a shape (None: any length)."""
+    value = np.array(_entry(state, key), dtype=np.float64)
+    fits = value.ndim == len(shape) and all(
+        want is None or have == want for have, want in zip(value.shape, shape, strict=True)
+    )
+    if not fits or not np.isfinite(value).all():
+        raise _misfit(key, f"an array of shape {value.shape}", f"a finite array of shape {shape}")
+    return value
+
+
+def number(state: Mapping[str, Any], key: str) -> float:
+    """Return state[key] as a finite float."""
+    try:
+        value = float(_entry(state, key))
+    except (TypeError, ValueError) as error:
+        raise _misfit(key, repr(state[key]), "a number") from error
+    if not np.isfinite(value):
+        raise _misfit(key, value, "a finite number")
+    return value
+
+
+def integer(state: Mapping[str, Any], key: str) -> int:
+    """Return state[key] as an int >= 0."""
+    value = number(state, key)
+    if value < 0 or value != int(value):
+        raise _misfit(key, value, "a whole number >= 0")
+    return int(value)
+
+
+def under(prefix: str, state: Mapping[str, Any]) -> State:
+    """Return the state with every key put under ``prefix.``."""
+    return {f"{prefix}.{key}": value for key, value in state.items()}
+
+
+def part(state: Mapping[str, Any], prefix: str) -> State:
+    """Return the entries under ``prefix.``, with the prefix taken off."""
+    dot = f"{prefix}."
+    return {key[len(dot) :]: state[key] for key in state if key.startswith(dot)}
+
+
+def check_owner(state: Mapping[str, Any], recipe: str) -> None:
+    """Raise InvalidState unless the state was saved under this very recipe."""
+    if str(_entry(state, "recipe")) != recipe:
+        raise _misfit("recipe", str(state["recipe"]), recipe)
+
+
+def _entry(state: Mapping[str, Any], key: str) -> Any:
+    if key not in state:
+        raise _misfit(key, f"only {sorted(state)}", "that entry")
+    return state[key]
+
+
+def _misfit(key: str, got: object, expected: str) -> InvalidState:
+    fix = "Restore what state() returned, with the recipe that it came from."
+    return InvalidState(complaint(f"saved state, {key!r}", got=got, expected=expected, fix=fix))

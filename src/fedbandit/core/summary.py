@@ -1,0 +1,209 @@
+"""Two ways to remember X^T X, as frozen values: the matrix itself, or a sketch of it.
+
+Both are merged by whoever receives them and read by whoever decides. Values are never changed in
+place, so that one summary may be held by a server and many agents at once.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from fedbandit.core.linalg import (
+    Array,
+    shrink,
+    sketch_logdet,
+    sketch_solve,
+    sketch_squared_widths,
+    spd_logdet,
+    squared_norms,
+)
+
+
+class Summary(Protocol):
+    """What is remembered of X^T X. Summaries of one kind can be merged."""
+
+    @property
+    def dimension(self) -> int:
+        """Length of an arm, d."""
+        ...
+
+    @property
+    def upload_scalars(self) -> int:
+        """Scalars that an upload of it counts by the paper's rule, moment included."""
+        ...
+
+    @property
+    def download_scalars(self) -> int:
+        """Scalars that a download of it counts by the paper's rule, estimate included."""
+        ...
+
+    def merge(self, other: Any, /) -> Self:
+        """Return the summary of both histories."""
+        ...
+
+
+class Reading(Protocol):
+    """A summary read as a positive definite matrix V: what deciding and triggering need of it."""
+
+    @property
+    def shed(self) -> float:
+        """Mass that the summary behind it has shed (0 for a Gram matrix)."""
+        ...
+
+    @property
+    def logdet(self) -> float:
+        """The log determinant of V."""
+        ...
+
+    def solve(self, y: Array) -> Array:
+        """V^{-1} y."""
+        ...
+
+    def squared_widths(self, arms: Array) -> Array:
+        """x^T V^{-1} x for every row x of arms (K x d)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GramReading:
+    """V with its inverse at hand. Solving costs O(d^2), widths O(K d^2)."""
+
+    inverse: Array
+    logdet: float
+
+    shed = 0.0
+
+    def solve(self, y: Array) -> Array:
+        """V^{-1} y."""
+        return self.inverse @ y
+
+    def squared_widths(self, arms: Array) -> Array:
+        """x^T V^{-1} x for every row x of arms."""
+        widths: Array = np.einsum("kd,kd->k", arms @ self.inverse, arms)
+        return np.maximum(widths, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SketchReading:
+    """V = ridge I + S^T S, never formed. Solving costs O(k d), widths O(K k d)."""
+
+    rows: Array
+    squares: Array
+    ridge: float
+    shed: float
+
+    @property
+    def logdet(self) -> float:
+        """The log determinant of V."""
+        return sketch_logdet(self.squares, self.ridge, self.rows.shape[1])
+
+    @property
+    def inverse_trace(self) -> float:
+        """Trace of V^{-1}: how fast log det V grows when the ridge is raised."""
+        rest = int(self.rows.shape[1]) - len(self.squares)
+        return rest / self.ridge + float((1.0 / (self.squares + self.ridge)).sum())
+
+    def solve(self, y: Array) -> Array:
+        """V^{-1} y."""
+        return sketch_solve(self.rows, self.squares, self.ridge, y)
+
+    def squared_widths(self, arms: Array) -> Array:
+        """x^T V^{-1} x for every row x of arms."""
+        return sketch_squared_widths(self.rows, self.squares, self.ridge, arms)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gram:
+    """X^T X itself (d x d)."""
+
+    matrix: Array
+
+    @property
+    def dimension(self) -> int:
+        """Length of an arm, d."""
+        return len(self.matrix)
+
+    @property
+    def upload_scalars(self) -> int:
+        """d^2 + d."""
+        return self.dimension * (self.dimension + 1)
+
+    download_scalars = upload_scalars
+
+    def merge(self, other: Self, /) -> Self:
+        """Return the Gram matrix of both histories. Cost O(d^2)."""
+        return replace(self, matrix=self.matrix + other.matrix)
+
+    def read(self, ridge: float) -> GramReading:
+        """Read as ridge I + X^T X. Cost O(d^3)."""
+        matrix = self.matrix + ridge * np.eye(len(self.matrix))
+        inverse: Array = np.linalg.inv(matrix).astype(np.float64, copy=False)
+        return GramReading(inverse, spd_logdet(matrix))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sketch:
+    """At most size - 1 orthogonal rows S and one scalar, with S^T S <= X^T X <= S^T S + shed I.
+
+    ``shed`` is the paper's rho (agent) or Delta (server): merging adds the two histories' shed to
+    what the merge itself sheds, and the paper's rho_ser + rho~_ser is that sum. ``squares`` are the
+    squared norms of the rows.
+    """
+
+    rows: Array
+    shed: float
+    size: int
+    squares: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "squares", squared_norms(self.rows))
+
+    @property
+    def dimension(self) -> int:
+        """Length of an arm, d."""
+        return int(self.rows.shape[1])
+
+    @property
+    def upload_scalars(self) -> int:
+        """Rows d + d + 2: rows, moment, shed and count."""
+        return (len(self.rows) + 1) * self.dimension + 2
+
+    @property
+    def download_scalars(self) -> int:
+        """Rows d + rows + d + 2: rows, H, theta, shed and det."""
+        return self.upload_scalars + len(self.rows)
+
+    def merge(self, other: Self, /) -> Self:
+        """Return a sketch of both histories (paper, Alg. 2 lines 1-7). Cost O(l^3 + l^2 d)."""
+        shed = self.shed + other.shed
+        if not len(self.rows):
+            return replace(other, shed=shed)
+        crossed = self.rows @ other.rows.T
+        gram = np.block([[np.diag(self.squares), crossed], [crossed.T, np.diag(other.squares)]])
+        rows, delta = shrink(np.vstack([self.rows, other.rows]), gram, self.size)
+        return replace(self, rows=rows, shed=shed + delta)
+
+    def read(self, ridge: float, *, compensated: bool = True) -> SketchReading:
+        """Read as (ridge + shed) I + S^T S, or without shed, as classical Frequent Directions does.
+
+        The two kinds of sketch differ in nothing else. Cost O(1).
+        """
+        lifted = ridge + self.shed if compensated else ridge
+        return SketchReading(self.rows, self.squares, lifted, self.shed)
+
+
+def empty_gram(dimension: int) -> Gram:
+    """Return the Gram matrix of no observations."""
+    return Gram(np.zeros((dimension, dimension)))
+
+
+def empty_sketch(dimension: int, size: int) -> Sketch:
+    """Return the sketch of no observations."""
+    return Sketch(np.zeros((0, dimension)), 0.0, size)
+
+
+def sketch_of(rows: Array, *, shed: float, size: int) -> Sketch:
+    """Make a sketch of m rows, orthogonal or not, many or few. Cost O(m^3 + m^2 d)."""
+    kept, delta = shrink(rows, rows @ rows.T, size)
+    return Sketch(kept, shed + delta, size)
