@@ -90,10 +90,10 @@ class Agent:
         pending: it must reach the server once.
         """
         reward = checked_reward(reward)
-        x, squared_width = self._played(arm)
+        x = self._features(arm)
         if self._parts.blind is not None:
             return None
-        self._pending.absorb(x, squared_width)
+        self._pending.absorb(x, self._squared_width(arm, x))
         self._moment += reward * x
         self._count += 1
         if self._parts.own_data:
@@ -195,11 +195,10 @@ class Agent:
         self._start_pending()
         return upload
 
-    def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:
-        """Return an arm's features and its squared width in what the agent decides with."""
+    def _features(self, arm: int | ArrayLike) -> Array:
         if not isinstance(arm, Integral):
-            x = checked_arms(np.asarray(arm)[None], self._recipe.dimension)
-            return x[0], float(self._policy.reading.squared_widths(x)[0])
+            only: Array = checked_arms(np.asarray(arm)[None], self._recipe.dimension)[0]
+            return only
         if self._shown is None:
             fix = "Call choose(arms) first, or give the arm's features."
             got = f"index {arm}, and no arms were shown"
@@ -208,9 +207,14 @@ class Agent:
             expected = f"an index from 0 to {len(self._shown) - 1}"
             fix = "Give the index of one of the arms that choose was shown last."
             raise InvalidArms(complaint("observe, arm", got=arm, expected=expected, fix=fix))
-        if self._squared_widths is None:
-            self._squared_widths = self._policy.reading.squared_widths(self._shown)
-        return self._shown[arm], float(self._squared_widths[arm])
+        features: Array = self._shown[arm]
+        return features
+
+    def _squared_width(self, arm: int | ArrayLike, x: Array) -> float:
+        """Return x^T V^{-1} x; choosing has computed it unless the policy has changed since."""
+        if isinstance(arm, Integral) and self._squared_widths is not None:
+            return float(self._squared_widths[arm])
+        return float(self._policy.reading.squared_widths(x[None])[0])
 
     def _draw(self) -> float:
         """Return a uniform number that depends on seed, agent and decision alone."""

@@ -1,7 +1,10 @@
 """How agents and server remember: a Gram matrix or a sketch, as a part that recipes choose."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Protocol
+
+import numpy as np
 
 from fedbandit.core.pending import Determinant, Pending, PendingGram, PendingSketch
 from fedbandit.core.state import State, array, number
@@ -77,8 +80,13 @@ class GramMemory:
 
     def check(self, summary: object) -> None:
         """Raise InvalidMessage unless it is a Gram matrix of this dimension."""
-        if not isinstance(summary, Gram) or summary.matrix.shape != (self.dimension,) * 2:
-            raise _misfit(summary, f"a Gram matrix of dimension {self.dimension}")
+        fits = (
+            isinstance(summary, Gram)
+            and summary.matrix.shape == (self.dimension, self.dimension)
+            and bool(np.isfinite(summary.matrix).all())
+        )
+        if not fits:
+            raise _misfit(summary, f"a finite Gram matrix of dimension {self.dimension}")
 
     def pack(self, summary: Gram) -> State:
         """Return the matrix."""
@@ -116,10 +124,13 @@ class SketchMemory:
             isinstance(summary, Sketch)
             and summary.dimension == self.dimension
             and len(summary.rows) < summary.size == self.size
-            and summary.shed >= 0.0
+            and 0.0 <= summary.shed < inf
+            and bool(np.isfinite(summary.rows).all())
         )
         if not fits:
-            raise _misfit(summary, f"a sketch of size {self.size}, dimension {self.dimension}")
+            raise _misfit(
+                summary, f"a finite sketch of size {self.size}, dimension {self.dimension}"
+            )
 
     def pack(self, summary: Sketch) -> State:
         """Return rows and shed."""

@@ -24,10 +24,11 @@ def array(state: Mapping[str, Any], key: str, *shape: int | None) -> Array:
 
 def number(state: Mapping[str, Any], key: str) -> float:
     """Return state[key] as a finite float."""
+    entry = _entry(state, key)
     try:
-        value = float(_entry(state, key))
+        value = float(entry)
     except (TypeError, ValueError) as error:
-        raise _misfit(key, repr(state[key]), "a number") from error
+        raise _misfit(key, repr(entry), "a number") from error
     if not np.isfinite(value):
         raise _misfit(key, value, "a finite number")
     return value

@@ -131,8 +131,9 @@ def regret_bound(
     """Return the bound of FSCLB's Theorem 5.1 on the regret after T rounds.
 
     2 d S L M log(1 + T L^2/lambda) + 2 beta sqrt(2 (1 + M alpha))
-    sqrt(2 l T log(1 + T L^2 / (l lambda)) + 2 d T log(1 + epsilon_l)). The theorem's own beta hides a constant R_1 that the paper never
-    states, so ``radius`` must be given: the largest that was used, for one.
+    sqrt(2 l T log(1 + T L^2 / (l lambda)) + 2 d T log(1 + epsilon_l)). The theorem's own beta hides
+    a constant R_1 that the paper never states, so ``radius`` must be given: the largest that was
+    used, for one.
     """
     d, T = dimension, bounds.horizon
     energy = T * bounds.arm_norm**2 / ridge

@@ -1,0 +1,132 @@
+"""A world made from a data set with classes."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice, repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.worlds.dataset import Dataset
+from fedbandit.worlds.datasets import load_dataset
+from fedbandit.worlds.parameters import whole
+from fedbandit.worlds.round import Round
+from fedbandit.worlds.tape import block_length, lengths, streams
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification:
+    """Find the class that pays, one instance of every class at a time (SOFUL's way).
+
+    Arm k of a round is an instance of class k: its features standardised over the data set, a
+    constant 1 appended, scaled to length 1; so there are as many arms as classes, of dimension p +
+    1. The ``target`` class pays 1 and the others 0, without noise. Each class is dealt out in
+    random order, every instance once, then shuffled and dealt again. The active agent is uniform
+    at random.
+
+    ``data`` is a `Dataset` or a name that `load_dataset` knows: ``"satimage"``,
+    ``"mfeat-zernike"``, ``"openml:22"``, ``"path/to.csv"`` (with ``target_column``, if the labels
+    are not in the last column). ``target`` is the index of a class (a number) or its name (text).
+
+    A world is a tape: the same parameters give the same rounds, bit for bit, and a shorter run is
+    a prefix of a longer one. Worlds that differ only in ``target`` show the same arms. A round
+    costs one copied row per class.
+    """
+
+    data: Dataset | str | os.PathLike[str]
+    target: int | str = 0
+    agents: int = 10
+    seed: int = 0
+    target_column: str | None = None
+    dataset: Dataset = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "agents", whole("agents", self.agents, least=1))
+        object.__setattr__(self, "seed", whole("seed", self.seed, least=0))
+        object.__setattr__(self, "dataset", self._load())
+        self.dataset.index_of(self.target)
+
+    @property
+    def dimension(self) -> int:
+        """Length of an arm: the features and the constant."""
+        return int(self.dataset.features.shape[1]) + 1
+
+    @property
+    def params(self) -> dict[str, object]:
+        """Everything that decides the tape, as plain values; data by content, not by place."""
+        return {
+            "data": self.dataset.name,
+            "digest": self.dataset.digest,
+            "target": self.dataset.index_of(self.target),
+            "agents": self.agents,
+            "seed": self.seed,
+        }
+
+    def rounds(self, n: int) -> Iterator[Round]:
+        """Yield the first n rounds. Means and rewards are one array that cannot be written."""
+        return islice(self._tape(), whole("rounds(n)", n, least=0))
+
+    def _tape(self) -> Iterator[Round]:
+        labels, classes = self.dataset.labels, len(self.dataset.classes)
+        instances = _instances(self.dataset.features)
+        agents, *shuffles = streams(self.seed, 1 + classes)
+        length = block_length(classes * self.dimension)
+        deals = [
+            _deal(np.flatnonzero(labels == index), shuffle, length)
+            for index, shuffle in enumerate(shuffles)
+        ]
+        pay = repeat(self._pay())
+        while True:
+            rows = np.stack([next(deal) for deal in deals], axis=1)
+            active = agents.integers(self.agents, size=length).tolist()
+            yield from map(Round, active, instances[rows], pay, pay)
+
+    def _load(self) -> Dataset:
+        if not isinstance(self.data, Dataset):
+            return load_dataset(self.data, target_column=self.target_column)
+        if self.target_column is not None:
+            raise InvalidParameter(
+                complaint(
+                    "target_column",
+                    got=f"{self.target_column!r} with a Dataset",
+                    expected="a target column only with the path of a file",
+                    fix="Leave target_column out: a Dataset has its labels already.",
+                )
+            )
+        return self.data
+
+    def _pay(self) -> NDArray[np.float64]:
+        pay = np.zeros(len(self.dataset.classes))
+        pay[self.dataset.index_of(self.target)] = 1.0
+        pay.setflags(write=False)
+        return pay
+
+
+def _instances(features: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return n x (p + 1) arms of length 1: standardised features and a constant.
+
+    Columns are first brought to at most 1 in size: that keeps large ones from overflowing, and
+    makes a constant column exactly constant in floating point, so that it is left at 0 instead of
+    0 / 0.
+    """
+    largest = np.abs(features).max(axis=0)
+    scaled = features / np.where(largest > 0, largest, 1.0)
+    centred = scaled - scaled.mean(axis=0)
+    deviation = np.sqrt((centred**2).mean(axis=0))
+    standard = centred / np.where(deviation > 0, deviation, 1.0)
+    arms = np.hstack([standard, np.ones((len(features), 1))])
+    return arms / lengths(arms)[:, np.newaxis]
+
+
+def _deal(
+    rows: NDArray[np.intp], shuffle: np.random.Generator, length: int
+) -> Iterator[NDArray[np.intp]]:
+    """Yield the next ``length`` rows for ever: each once in random order, then shuffled anew."""
+    hand = rows[:0]
+    while True:
+        while len(hand) < length:
+            hand = np.concatenate([hand, shuffle.permutation(rows)])
+        yield hand[:length]
+        hand = hand[length:]

@@ -1,0 +1,64 @@
+"""One name for every data set, wherever it lives."""
+
+import os
+from pathlib import Path
+
+from fedbandit.errors import DataError, InvalidParameter, complaint
+from fedbandit.worlds.bundled import load_bundled
+from fedbandit.worlds.dataset import Dataset
+from fedbandit.worlds.files import TABLES, load_file
+from fedbandit.worlds.openml import load_openml
+
+
+def load_dataset(
+    source: str | os.PathLike[str],
+    *,
+    target_column: str | None = None,
+    cache: str | os.PathLike[str] | None = None,
+) -> Dataset:
+    """Return the data set called ``source``.
+
+    - ``"satimage"``, ``"mfeat-zernike"``: inside the package.
+    - ``"openml:22"``: downloaded by its number and kept in ``cache`` (the directory named by the
+      variable FEDBANDIT_CACHE, or else the user's cache directory).
+    - a path ending in ``.csv``, ``.parquet`` or ``.npz``: read from there; ``target_column`` names
+      the column with the labels of a CSV or Parquet file (the last one unless given).
+    """
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidParameter(
+            complaint(
+                "data set",
+                got=repr(source),
+                expected="a name such as 'satimage' or 'openml:22', or a path",
+                fix="Give it as text.",
+            )
+        )
+    path = Path(source).expanduser()
+    if target_column is not None and path.suffix.lower() not in TABLES:
+        raise InvalidParameter(
+            complaint(
+                "target_column",
+                got=f"{target_column!r} for {os.fspath(source)!r}",
+                expected=f"a target column only for files ending in {' or '.join(TABLES)}",
+                fix="Leave target_column out.",
+            )
+        )
+    if isinstance(source, str) and source.startswith("openml:"):
+        return load_openml(_number(source), cache=None if cache is None else Path(cache))
+    if path.suffix or len(path.parts) > 1:
+        return load_file(path, target_column=target_column)
+    return load_bundled(os.fspath(source))
+
+
+def _number(source: str) -> int:
+    text = source.removeprefix("openml:")
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise DataError(
+            complaint(
+                "OpenML data set",
+                got=repr(source),
+                expected="openml: and the number of a data set, as in openml:182",
+                fix="Look the number up in the address of the data set's page.",
+            )
+        )
+    return int(text)

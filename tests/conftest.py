@@ -1,0 +1,9 @@
+"""How property tests search: new examples at a desk, the same ones in CI."""
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("desk", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "desk")

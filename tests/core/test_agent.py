@@ -1,0 +1,300 @@
+"""Agents and servers by hand: saved states, late rewards, late messages, bad input."""
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedbandit as fb
+from fedbandit import errors
+from fedbandit.core.messages import Download
+
+D, M = 6, 3
+BUILDS: dict[str, Callable[[], fb.Recipe]] = {
+    "FSCLB": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M),
+    "FSCLB, paper": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="paper"),
+    "FSCLB, tight": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="tight"),
+    "FedLinUCB": lambda: fb.FedLinUCB(dimension=D, agents=M),
+    "FedLinUCB, published": lambda: fb.FedLinUCB(
+        dimension=D, agents=M, determinant="every-round", radius="paper"
+    ),
+    "AsyncLinUCB": lambda: fb.AsyncLinUCB(dimension=D, agents=M, radius="paper"),
+    "DisLinUCB": lambda: fb.DisLinUCB(dimension=D, agents=M, wait=3.0),
+    "LinUCB": lambda: fb.LinUCB(dimension=D, agents=M, radius="paper"),
+    "Centralised": lambda: fb.Centralised(dimension=D, agents=M),
+    "SOFUL": lambda: fb.SOFUL(dimension=D, sketch_size=3, agents=M, radius="paper"),
+    "CBSCFD": lambda: fb.CBSCFD(dimension=D, sketch_size=3, agents=M, radius="paper"),
+    "Random": lambda: fb.Random(dimension=D, agents=M, seed=4),
+}
+every_recipe = pytest.mark.parametrize("recipe", [b() for b in BUILDS.values()], ids=BUILDS)
+
+
+class Fleet:
+    """Agents and a server joined by hand, with the arms that they play."""
+
+    def __init__(self, recipe: fb.Recipe) -> None:
+        self.recipe, self.agents, self.server = recipe, recipe.fleet(), recipe.server()
+
+    def play(self, rng: np.random.Generator, rounds: int) -> list[int]:
+        played = []
+        for _ in range(rounds):
+            arms, who = rng.standard_normal((4, D)), int(rng.integers(M))
+            played.append(self.agents[who].choose(arms))
+            upload = self.agents[who].observe(played[-1], float(rng.standard_normal()))
+            waiting = [] if upload is None else [upload]
+            while waiting:
+                for answer in self.server.receive(waiting.pop()):
+                    follow_up = self.agents[answer.agent].receive(answer.message)
+                    waiting += [] if follow_up is None else [follow_up]
+        return played
+
+    def saved(self) -> "Fleet":
+        """Return a copy of the fleet that has gone through files."""
+        again = Fleet(self.recipe)
+        again.server = fb.Server.restore(self.recipe, through_a_file(self.server.state()))
+        again.agents = [
+            fb.Agent.restore(self.recipe, through_a_file(agent.state())) for agent in self.agents
+        ]
+        return again
+
+
+def through_a_file(state: dict[str, Any]) -> dict[str, Any]:
+    file = BytesIO()
+    np.savez(file, allow_pickle=False, **state)
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as loaded:
+        return dict(loaded)
+
+
+def assert_same_state(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert one.keys() == other.keys()
+    for key, value in one.items():
+        np.testing.assert_array_equal(value, other[key], err_msg=key)
+
+
+@every_recipe
+@settings(max_examples=10)
+@given(before=st.integers(0, 60), seed=st.integers(0, 2**32 - 1))
+def test_restored_fleets_go_on_bit_for_bit(recipe: fb.Recipe, before: int, seed: int) -> None:
+    if recipe.parts.shared:
+        recipe = fb.LinUCB(dimension=D, agents=M)  # one learner is one state, not M of them
+    fleet = Fleet(recipe)
+    fleet.play(np.random.default_rng(seed), before)
+    again = fleet.saved()
+    for one, other in zip(fleet.agents, again.agents, strict=True):
+        assert_same_state(one.state(), other.state())
+    fates = [f.play(np.random.default_rng(seed + 1), 40) for f in (fleet, again)]
+    assert fates[0] == fates[1]
+    for one, other in zip(fleet.agents, again.agents, strict=True):
+        assert_same_state(one.state(), other.state())
+    assert_same_state(fleet.server.state(), again.server.state())
+
+
+@every_recipe
+def test_restored_between_choose_and_observe(recipe: fb.Recipe) -> None:
+    arms = np.random.default_rng(0).standard_normal((4, D))
+    agent = recipe.agent(1)
+    chosen = agent.choose(arms)
+    again = fb.Agent.restore(recipe, agent.state())
+    agent.observe(chosen, 1.0)
+    again.observe(chosen, 1.0)
+    assert_same_state(agent.state(), again.state())
+
+
+@every_recipe
+def test_an_arm_by_its_features_is_the_arm_by_its_index(recipe: fb.Recipe) -> None:
+    arms = np.random.default_rng(0).standard_normal((4, D))
+    by_index, by_features = recipe.agent(0), recipe.agent(0)
+    chosen = by_index.choose(arms)
+    assert by_features.choose(arms) == chosen
+    by_index.observe(chosen, 0.5)
+    by_features.observe(list(arms[chosen]), 0.5)
+    assert_same_state(by_index.state(), by_features.state())
+
+
+def test_arms_are_copied() -> None:
+    recipe = fb.LinUCB(dimension=D)
+    arms = np.random.default_rng(0).standard_normal((4, D))
+    original, agent, other = arms.copy(), recipe.agent(0), recipe.agent(0)
+    chosen = agent.choose(arms)
+    arms[:] = 7.0
+    agent.observe(chosen, 1.0)
+    other.choose(original)
+    other.observe(chosen, 1.0)
+    assert_same_state(agent.state() | {"shown": 0}, other.state() | {"shown": 0})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_other_kinds_of_numbers_and_layouts(dtype: str) -> None:
+    arms = np.random.default_rng(0).integers(-9, 9, size=(4, D)).astype(dtype)
+    plain, strided = fb.LinUCB(dimension=D).agent(0), fb.LinUCB(dimension=D).agent(0)
+    assert plain.choose(arms.astype(float)) == strided.choose(np.asfortranarray(arms)[::1])
+    assert strided.choose(arms.tolist()) == plain.choose(arms)
+
+
+def test_downloads_may_be_late_repeated_and_out_of_order() -> None:
+    """An agent goes on observing while its upload travels; old news changes nothing."""
+    recipe = fb.FSCLB(dimension=D, sketch_size=3, agents=M, alpha=0.1)
+    rng, agent, server = np.random.default_rng(1), recipe.agent(0), recipe.server()
+    answers: list[Download] = []
+    while len(answers) < 3:
+        upload = agent.observe(rng.standard_normal(D), 1.0)
+        if upload is not None:
+            (answer,) = server.receive(upload)
+            assert isinstance(answer.message, Download)
+            answers.append(answer.message)
+    pending = agent.state()["count"]
+    agent.receive(answers[2])
+    late = agent.state()
+    for old in answers:
+        agent.receive(old)
+        assert_same_state(agent.state(), late)
+    assert agent.version == 3
+    assert late["count"] == pending
+    np.testing.assert_allclose(
+        agent.theta, recipe.parts.memory.read(server.summary).solve(server.moment)
+    )
+
+
+def test_async_agents_hold_exactly_what_the_server_thinks_they_hold() -> None:
+    fleet = Fleet(fb.AsyncLinUCB(dimension=D, agents=M, upload_growth=1.3, download_growth=1.5))
+    fleet.play(np.random.default_rng(0), 200)
+    for index, agent in enumerate(fleet.agents):
+        held = fleet.server.held_by(index).summary
+        assert isinstance(held, fb.Gram)
+        np.testing.assert_allclose(agent.state()["base.matrix"], held.matrix, rtol=1e-12)
+
+
+def test_a_disrupted_sync_of_dislinucb_ends_when_everyone_has_sent() -> None:
+    recipe = fb.DisLinUCB(dimension=D, agents=3, wait=1e-6)
+    agents, server = recipe.fleet(), recipe.server()
+    first = agents[0].observe(np.ones(D), 1.0)
+    assert first is not None
+    asked = server.receive(first)
+    assert [(a.agent, a.message) for a in asked] == [(1, fb.Collect()), (2, fb.Collect())]
+    eager = agents[0].observe(np.ones(D), 1.0)
+    assert eager is not None
+    assert server.receive(eager) == []
+    server = fb.Server.restore(recipe, server.state())
+    answer = agents[1].receive(fb.Collect())
+    assert answer is not None
+    assert server.receive(answer) == []
+    answer = agents[2].receive(fb.Collect())
+    assert answer is not None
+    assert [a.agent for a in server.receive(answer)] == [0, 1, 2]
+    assert server.count == 2
+
+
+GOOD = np.eye(4, D)
+BAD_ARMS: dict[str, tuple[Any, str]] = {
+    "nan": (np.where(np.arange(4 * D).reshape(4, D) == 8, np.nan, GOOD), "nan in arm 1, feature 2"),
+    "infinite": (np.full((2, D), np.inf), "inf in arm 0, feature 0"),
+    "wrong dimension": (np.eye(4, D + 1), r"shape \(4, 7\)"),
+    "no arms": (np.zeros((0, D)), r"shape \(0, 6\)"),
+    "one arm, flat": (np.ones(D), r"shape \(6,\)"),
+    "ragged": ([[1.0] * D, [1.0]], "inhomogeneous"),
+    "text": ([["a"] * D], "could not convert"),
+    "nothing": (None, "NoneType|shape"),
+}
+
+
+@every_recipe
+@pytest.mark.parametrize(("arms", "complaint"), BAD_ARMS.values(), ids=BAD_ARMS)
+def test_bad_arms_change_nothing(recipe: fb.Recipe, arms: Any, complaint: str) -> None:
+    agent = recipe.agent(0)
+    agent.observe(agent.choose(GOOD), 1.0)
+    before = agent.state()
+    with pytest.raises(errors.InvalidArms, match=complaint) as caught:
+        agent.choose(arms)
+    assert f"K >= 1 rows and {D} columns" in str(caught.value)
+    assert_same_state(agent.state(), before)
+
+
+@every_recipe
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), "much", None, [1.0, 2.0]])
+def test_bad_rewards_change_nothing(recipe: fb.Recipe, reward: Any) -> None:
+    agent = recipe.agent(0)
+    chosen = agent.choose(GOOD)
+    before = agent.state()
+    with pytest.raises(errors.InvalidReward, match="expected one finite number"):
+        agent.observe(chosen, reward)
+    assert_same_state(agent.state(), before)
+
+
+@every_recipe
+def test_arms_that_were_not_shown(recipe: fb.Recipe) -> None:
+    agent = recipe.agent(0)
+    with pytest.raises(errors.OutOfOrder, match=r"choose\(arms\) first"):
+        agent.observe(0, 1.0)
+    agent.choose(GOOD)
+    before = agent.state()
+    for arm in (4, -1):
+        with pytest.raises(errors.InvalidArms, match="index from 0 to 3"):
+            agent.observe(arm, 1.0)
+    for features in (np.ones(D - 1), np.full(D, np.nan), np.ones((2, D))):
+        with pytest.raises(errors.InvalidArms):
+            agent.observe(features, 1.0)
+    assert_same_state(agent.state(), before)
+
+
+@every_recipe
+def test_states_that_do_not_fit(recipe: fb.Recipe) -> None:
+    agent, server = recipe.agent(2), recipe.server()
+    other = fb.FSCLB(dimension=D, sketch_size=5, agents=M)
+    for state, restore in (
+        (agent.state(), fb.Agent.restore),
+        (server.state(), fb.Server.restore),
+    ):
+        with pytest.raises(errors.InvalidState, match="sketch_size=5"):
+            restore(other, state)
+        for key in state:
+            with pytest.raises(errors.InvalidState, match=key.split(".")[-1]):
+                restore(recipe, {k: v for k, v in state.items() if k != key})
+        spoilt = state | {"moment": np.full(D, np.nan)}
+        with pytest.raises(errors.InvalidState, match="moment"):
+            restore(recipe, spoilt)
+
+
+def foreign_uploads() -> dict[str, fb.Upload]:
+    sketch = fb.Sketch(np.eye(2, D), 0.5, 3)
+    return {
+        "agent": fb.Upload(M, sketch, np.zeros(D), 1),
+        "kind": fb.Upload(0, fb.Gram(np.eye(D)), np.zeros(D), 1),
+        "size": fb.Upload(0, fb.Sketch(np.eye(2, D), 0.5, 4), np.zeros(D), 1),
+        "rows": fb.Upload(0, fb.Sketch(np.eye(3, D), 0.5, 3), np.zeros(D), 1),
+        "dimension": fb.Upload(0, fb.Sketch(np.eye(2, D + 1), 0.5, 3), np.zeros(D), 1),
+        "shed": fb.Upload(0, fb.Sketch(np.eye(2, D), -0.5, 3), np.zeros(D), 1),
+        "nan shed": fb.Upload(0, fb.Sketch(np.eye(2, D), float("nan"), 3), np.zeros(D), 1),
+        "nan rows": fb.Upload(0, fb.Sketch(np.full((2, D), np.nan), 0.5, 3), np.zeros(D), 1),
+        "moment": fb.Upload(0, sketch, np.zeros(D + 1), 1),
+        "nan moment": fb.Upload(0, sketch, np.full(D, np.nan), 1),
+        "count": fb.Upload(0, sketch, np.zeros(D), -1),
+    }
+
+
+@pytest.mark.parametrize("upload", foreign_uploads().values(), ids=foreign_uploads())
+def test_uploads_that_do_not_fit_change_nothing(upload: fb.Upload) -> None:
+    server = fb.FSCLB(dimension=D, sketch_size=3, agents=M).server()
+    before = server.state()
+    with pytest.raises(errors.InvalidMessage):
+        server.receive(upload)
+    assert_same_state(server.state(), before)
+
+
+def test_downloads_that_do_not_fit_change_nothing() -> None:
+    agent = fb.FedLinUCB(dimension=D, agents=M).agent(0)
+    before = agent.state()
+    for message in (
+        Download(fb.Gram(np.eye(D + 1)), np.zeros(D), 1, 1),
+        Download(fb.Gram(np.full((D, D), np.inf)), np.zeros(D), 1, 1),
+        Download(fb.Sketch(np.eye(2, D), 0.0, 3), np.zeros(D), 1, 1),
+        Download(fb.Gram(np.eye(D)), np.zeros(D - 1), 1, 1),
+        "hello",
+    ):
+        with pytest.raises(errors.InvalidMessage):
+            agent.receive(message)  # type: ignore[arg-type]
+    assert_same_state(agent.state(), before)

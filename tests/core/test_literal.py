@@ -1,0 +1,147 @@
+"""Shipped and literal algorithms play the same arms and upload at the same rounds."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+import pytest
+
+import fedbandit as fb
+from fedbandit.core.pending import Determinant
+from fedbandit.core.recipe import Recipe
+from fedbandit.worlds import Round, World
+from tests.core import literal
+
+M = 5
+
+
+synthetic = partial(fb.worlds.Synthetic, dimension=12, arms=6, agents=M, noise=0.1)
+
+
+class Shifting:
+    """Arms of changing number and length, drifting from one direction to another."""
+
+    dimension, agents = 12, M
+
+    def rounds(self, n: int) -> Iterator[Round]:
+        rng = np.random.default_rng(7)
+        theta = rng.standard_normal(12)
+        for t in range(n):
+            arms = rng.standard_normal((1 + t % 7, 12)) * rng.uniform(0.1, 3.0)
+            arms[:, t * 12 // n] += 2.0
+            means = arms @ theta
+            yield Round(int(rng.integers(M)), arms, means, means + rng.standard_normal(len(arms)))
+
+
+WORLDS: dict[str, World] = {
+    "isotropic": synthetic(seed=1),
+    "isotropic again": synthetic(seed=2),
+    "low rank": synthetic(seed=3, spectrum="low-rank", rank=3),
+    "power law": synthetic(seed=4, spectrum="power-law", decay=1.5),
+    "long arms": synthetic(seed=5, norm=4.0),
+    "short arms": synthetic(seed=6, norm=0.4),
+    "shifting": Shifting(),
+    "satimage": fb.worlds.Classification(data="satimage", target=3, agents=M, seed=0),
+}
+ROUNDS = 700
+
+
+def assert_same(recipe: Recipe, world: World, expected: literal.Played, rounds: int) -> None:
+    trace = fb.simulate(recipe, world, rounds=rounds)
+    np.testing.assert_array_equal(trace.arm, expected.arm)
+    np.testing.assert_array_equal(trace.uploaded, expected.uploaded)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+@pytest.mark.parametrize(
+    ("size", "alpha", "ridge"), [(5, 1.0, 1.0), (2, 0.3, 0.1), (11, 4.0, 10.0)]
+)
+def test_fsclb(world: World, size: int, alpha: float, ridge: float) -> None:
+    d = world.dimension
+    expected = literal.fsclb(
+        list(world.rounds(ROUNDS)), d=d, size=size, M=M, alpha=alpha, lam=ridge, beta=0.3
+    )
+    recipe = fb.FSCLB(dimension=d, sketch_size=size, agents=M, alpha=alpha, ridge=ridge, radius=0.3)
+    assert_same(recipe, world, expected, ROUNDS)
+    assert any(expected.uploaded)
+    assert not all(expected.uploaded)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+@pytest.mark.parametrize("determinant", ["rank-one", "every-round"])
+def test_fedlinucb(world: World, determinant: Determinant) -> None:
+    d = world.dimension
+    expected = literal.fedlinucb(list(world.rounds(ROUNDS)), d=d, M=M, alpha=1.0, lam=1.0, beta=0.3)
+    recipe = fb.FedLinUCB(dimension=d, agents=M, radius=0.3, determinant=determinant)
+    assert_same(recipe, world, expected, ROUNDS)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_async_linucb(world: World) -> None:
+    d = world.dimension
+    expected = literal.async_linucb(
+        list(world.rounds(ROUNDS)), d=d, M=M, up=1.5, down=3.0, lam=1.0, beta=0.3
+    )
+    recipe = fb.AsyncLinUCB(
+        dimension=d, agents=M, upload_growth=1.5, download_growth=3.0, radius=0.3
+    )
+    assert_same(recipe, world, expected, ROUNDS)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_dislinucb(world: World) -> None:
+    d = world.dimension
+    expected = literal.dislinucb(list(world.rounds(ROUNDS)), d=d, M=M, D=8.0, lam=1.0, beta=0.3)
+    assert_same(fb.DisLinUCB(dimension=d, agents=M, wait=8.0, radius=0.3), world, expected, ROUNDS)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_linucb(world: World) -> None:
+    d = world.dimension
+    expected = literal.linucb(list(world.rounds(ROUNDS)), d=d, M=M, lam=0.5, beta=0.3)
+    recipe = fb.LinUCB(dimension=d, agents=M, ridge=0.5, radius=0.3)
+    assert_same(recipe, world, expected, ROUNDS)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+@pytest.mark.parametrize("build", [fb.SOFUL, fb.CBSCFD])
+def test_sketched_learners(world: World, build: Callable[..., Recipe]) -> None:
+    d = world.dimension
+    expected = literal.sketched(
+        list(world.rounds(ROUNDS)),
+        d=d,
+        size=5,
+        M=M,
+        lam=1.0,
+        beta=0.3,
+        compensated=build is fb.CBSCFD,
+    )
+    recipe = build(dimension=d, sketch_size=5, agents=M, radius=0.3)
+    assert_same(recipe, world, expected, ROUNDS)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_a_sketch_that_sheds_nothing_is_fedlinucb(world: World) -> None:
+    d = world.dimension
+    whole = fb.simulate(fb.FedLinUCB(dimension=d, agents=M, radius=0.3), world, rounds=1500)
+    sketch = fb.FSCLB(dimension=d, sketch_size=d + 1, agents=M, radius=0.3)
+    trace = fb.simulate(sketch, world, rounds=1500)
+    np.testing.assert_array_equal(trace.arm, whole.arm)
+    np.testing.assert_array_equal(trace.uploaded, whole.uploaded)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_agent_that_always_talks_is_linucb(seed: int) -> None:
+    world = fb.worlds.Synthetic(dimension=12, arms=6, agents=1, seed=seed)
+    talking = fb.FedLinUCB(dimension=12, agents=1, alpha=1e-12, radius=0.3)
+    trace = fb.simulate(talking, world, rounds=1000)
+    alone = fb.simulate(fb.LinUCB(dimension=12, radius=0.3), world, rounds=1000)
+    assert trace.uploaded.all()
+    np.testing.assert_array_equal(trace.arm, alone.arm)
+
+
+def test_centralised_is_one_linucb_that_sees_everything() -> None:
+    world = WORLDS["isotropic"]
+    merged = [Round(0, *this[1:]) for this in world.rounds(ROUNDS)]
+    expected = literal.linucb(merged, d=12, M=1, lam=1.0, beta=0.3)
+    assert_same(fb.Centralised(dimension=12, agents=M, radius=0.3), world, expected, ROUNDS)

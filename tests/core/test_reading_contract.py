@@ -1,0 +1,127 @@
+"""Every way of remembering answers like the dense matrix that it stands for."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fedbandit.core.memory import GramMemory, Memory, SketchMemory
+from fedbandit.core.pending import Pending
+from fedbandit.core.summary import Gram, Sketch, Summary
+from tests.core.histories import histories
+
+Array = NDArray[np.float64]
+D, RIDGE = 6, 0.7
+
+MEMORIES: dict[str, Memory] = {
+    "gram": GramMemory(D, RIDGE),
+    "gram, every round": GramMemory(D, RIDGE, "every-round"),
+    "sketch": SketchMemory(D, RIDGE, size=4),
+    "sketch, uncompensated": SketchMemory(D, RIDGE, size=4, compensated=False),
+    "sketch, nothing shed": SketchMemory(D, RIDGE, size=D + 1),
+}
+every_memory = pytest.mark.parametrize("memory", MEMORIES.values(), ids=MEMORIES)
+
+
+def dense(memory: Memory, summary: Summary) -> Array:
+    if isinstance(summary, Gram):
+        return summary.matrix + RIDGE * np.eye(D)
+    assert isinstance(summary, Sketch)
+    assert isinstance(memory, SketchMemory)
+    ridge = RIDGE + (summary.shed if memory.compensated else 0.0)
+    return summary.rows.T @ summary.rows + ridge * np.eye(D)
+
+
+def filled(memory: Memory, base: Summary, arms: Array) -> Pending:
+    reading = memory.read(base)
+    pending = memory.pending(base, reading)
+    for x in arms:
+        pending.absorb(x, float(reading.squared_widths(x[None])[0]))
+    return pending
+
+
+@every_memory
+@given(held=histories(dimension=D), asked=histories(dimension=D))
+def test_reading(memory: Memory, held: Array, asked: Array) -> None:
+    summary = filled(memory, memory.empty(), held).summary()
+    reading, matrix = memory.read(summary), dense(memory, summary)
+    loose = 1e-9 * (1 + np.sum(held**2)) * (1 + np.sum(asked**2))
+    widths = np.einsum("kd,kd->k", asked, np.linalg.solve(matrix, asked.T).T)
+    np.testing.assert_allclose(reading.squared_widths(asked), widths, rtol=1e-7, atol=loose)
+    np.testing.assert_allclose(reading.logdet, np.linalg.slogdet(matrix)[1], rtol=1e-9, atol=1e-9)
+    for y in asked[:3]:
+        np.testing.assert_allclose(reading.solve(y), np.linalg.solve(matrix, y), atol=loose)
+
+
+@pytest.mark.parametrize("name", sorted(MEMORIES.keys() - {"sketch, uncompensated"}))
+@given(
+    held=histories(dimension=D, most=20),
+    new=histories(dimension=D, most=20),
+    alpha=st.floats(0.01, 9.0),
+)
+def test_growth(name: str, held: Array, new: Array, alpha: float) -> None:
+    """The trigger says what the determinants say, however little of them was computed.
+
+    Nobody triggers on an uncompensated sketch, whose matrix may shrink.
+    """
+    memory = MEMORIES[name]
+    base = filled(memory, memory.empty(), held).summary()
+    reading = memory.read(base)
+    pending = memory.pending(base, reading)
+    start, matrix, lift = dense(memory, base), np.zeros((D, D)), 0.0
+    for x in new:
+        pending.absorb(x, float(reading.squared_widths(x[None])[0]))
+        fired = pending.growth_exceeds(np.log1p(alpha))
+        state = pending.state()
+        if "rows" in state:
+            matrix, lift = state["rows"].T @ state["rows"], state["shed"]
+        else:
+            matrix = state["matrix"]
+        grown = np.linalg.slogdet(start + matrix + lift * np.eye(D))[1]
+        growth = grown - np.linalg.slogdet(start)[1]
+        if abs(growth - np.log1p(alpha)) > 1e-7:
+            assert fired == (growth > np.log1p(alpha))
+
+
+@every_memory
+@given(held=histories(dimension=D, most=20), new=histories(dimension=D, most=20))
+def test_reading_of_base_and_pending_together(memory: Memory, held: Array, new: Array) -> None:
+    base = filled(memory, memory.empty(), held).summary()
+    pending = filled(memory, base, new)
+    together = base.merge(pending.summary())
+    y = np.arange(1.0, D + 1)
+    expected = np.linalg.solve(dense(memory, together), y)
+    loose = 1e-8 * (1 + np.sum(held**2) + np.sum(new**2))
+    np.testing.assert_allclose(pending.reading().solve(y), expected, atol=loose)
+
+
+@every_memory
+@given(
+    one=histories(dimension=D, most=15),
+    two=histories(dimension=D, most=15),
+    new=histories(dimension=D, most=15),
+)
+def test_moving_pending_data_to_another_base(
+    memory: Memory, one: Array, two: Array, new: Array
+) -> None:
+    first = filled(memory, memory.empty(), one).summary()
+    second = first.merge(filled(memory, memory.empty(), two).summary())
+    moved = filled(memory, first, new).over(second, memory.read(second))
+    fresh = filled(memory, second, new)
+    loose = 1e-8 * (1 + sum(np.sum(part**2) for part in (one, two, new)))
+    y = np.ones(D)
+    np.testing.assert_allclose(moved.reading().solve(y), fresh.reading().solve(y), atol=loose)
+    for threshold in (0.1, 1.0, 5.0):
+        assert moved.growth_exceeds(threshold + 1e-6) <= fresh.growth_exceeds(threshold)
+
+
+@every_memory
+@given(held=histories(dimension=D))
+def test_packing_is_exact(memory: Memory, held: Array) -> None:
+    summary = filled(memory, memory.empty(), held).summary()
+    packed = memory.pack(summary)
+    again = memory.pack(memory.unpack(packed))
+    assert packed.keys() == again.keys()
+    for key in packed:
+        np.testing.assert_array_equal(packed[key], again[key])

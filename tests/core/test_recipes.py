@@ -1,0 +1,84 @@
+"""Recipes say what they are, refuse what cannot be, and travel."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedbandit as fb
+from fedbandit import errors
+from tests.core.test_agent import every_recipe
+
+GOOD: dict[str, Any] = {"dimension": 5, "agents": 2}
+
+
+@every_recipe
+def test_a_recipe_is_rebuilt_from_its_params(recipe: fb.Recipe) -> None:
+    params = dict(recipe.params)
+    if "bounds" in params:
+        params["bounds"] = fb.Bounds(**params["bounds"])
+    assert repr(fb.RECIPES[recipe.name](**params)) == repr(recipe)
+    assert repr(recipe).startswith(f"{recipe.name}(dimension=6, ")
+
+
+@every_recipe
+def test_a_recipe_and_its_agents_can_be_pickled(recipe: fb.Recipe) -> None:
+    again = pickle.loads(pickle.dumps(recipe))
+    assert repr(again) == repr(recipe)
+    arms = np.random.default_rng(0).standard_normal((4, 6))
+    agent = pickle.loads(pickle.dumps(recipe.agent(1)))
+    assert agent.choose(arms) == recipe.agent(1).choose(arms)
+
+
+@pytest.mark.parametrize("index", [-1, 3, 1.5, "0", True])
+def test_an_agent_that_does_not_exist(index: Any) -> None:
+    with pytest.raises(errors.InvalidParameter, match="agent from 0 to 2"):
+        fb.LinUCB(dimension=5, agents=3).agent(index)
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("FSCLB", {"sketch_size": 1}, "sketch_size: got 1; expected a whole number from 2 to 6"),
+    ("FSCLB", {"sketch_size": 7}, "sketch_size: got 7; expected a whole number from 2 to 6"),
+    ("FSCLB", {"sketch_size": 2.5}, "sketch_size: got 2.5"),
+    ("FSCLB", {"sketch_size": 3, "alpha": 0.0}, "alpha: got 0.0; expected a finite number > 0"),
+    ("FSCLB", {"sketch_size": 3, "ridge": 0}, "ridge: got 0; expected a finite number > 0"),
+    ("FSCLB", {"sketch_size": 3, "radius": "papre"}, "Did you mean 'paper'"),
+    ("SOFUL", {"sketch_size": 1}, "sketch_size: got 1"),
+    ("CBSCFD", {"sketch_size": 9}, "sketch_size: got 9"),
+    ("FedLinUCB", {"alpha": -1.0}, "alpha: got -1.0"),
+    ("FedLinUCB", {"ridge": float("nan")}, "ridge: got nan"),
+    ("FedLinUCB", {"radius": -0.1}, "radius: got -0.1; expected a finite number >= 0"),
+    ("FedLinUCB", {"determinant": "rank one"}, "Did you mean 'rank-one'"),
+    ("AsyncLinUCB", {"upload_growth": 0.5}, "upload_growth: got 0.5; expected a ratio >= 1"),
+    ("DisLinUCB", {"wait": 0.0}, "wait: got 0.0"),
+    ("DisLinUCB", {"wait": "regrets"}, "Did you mean 'regret'"),
+    ("LinUCB", {"dimension": 0}, "dimension: got 0; expected a whole number >= 1"),
+    ("LinUCB", {"dimension": 2.0}, "dimension: got 2.0"),
+    ("LinUCB", {"agents": 0}, "agents: got 0"),
+    ("LinUCB", {"ridge": "1"}, "ridge: got '1'"),
+    ("Random", {"seed": -1}, "seed: got -1"),
+]
+
+
+@pytest.mark.parametrize(("name", "wrong", "complaint"), BAD)
+def test_what_cannot_be(name: str, wrong: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(errors.LocalError) as caught:
+        fb.RECIPES[name](**(GOOD | wrong))
+    assert complaint in str(caught.value)
+
+
+def test_parameters_are_keyword_only() -> None:
+    with pytest.raises(TypeError):
+        fb.FSCLB(50, 20, 10)  # type: ignore[call-arg]
+
+
+def test_random_is_uniform_and_depends_on_seed_agent_and_round_alone() -> None:
+    recipe = fb.Random(dimension=1, agents=2, seed=3)
+    arms = np.zeros((5, 1))
+    picks = np.array([[agent.choose(arms) for _ in range(5000)] for agent in recipe.fleet()])
+    counts = np.array([np.bincount(row, minlength=5) for row in picks])
+    assert np.abs(counts - 1000).max() < 150
+    assert (picks[0] != picks[1]).mean() > 0.7
+    again = recipe.agent(1)
+    assert [again.choose(arms) for _ in range(5000)] == picks[1].tolist()

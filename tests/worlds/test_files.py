@@ -1,0 +1,186 @@
+"""Data sets in local files."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from fedbandit.errors import DataError, InvalidParameter, MissingExtra, UnknownName
+from fedbandit.worlds import Classification, Dataset, load_dataset
+
+TABLE = {
+    "width": [1.5, 2.0, -3.25, 4.0],
+    "count": [3, 1, 4, 1],
+    "odd": [True, False, True, False],
+    "kind": ["b", "a", "b", "b"],
+}
+EXPECTED = Dataset(
+    "whatever",
+    np.array([[1.5, 3, 1], [2, 1, 0], [-3.25, 4, 1], [4, 1, 0]]),
+    np.array([1, 0, 1, 1]),
+    ("a", "b"),
+)
+CSV = "width,count,odd,kind\n1.5,3,true,b\n2.0,1,false,a\n-3.25,4,true,b\n4.0,1,false,b\n"
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    if isinstance(content, str):
+        content = content.encode()
+    path.write_bytes(content)
+    return path
+
+
+def same(data: Dataset, name: str) -> bool:
+    return data == Dataset(name, EXPECTED.features, EXPECTED.labels, EXPECTED.classes)
+
+
+def test_csv(tmp_path: Path) -> None:
+    path = write(tmp_path / "toy.csv", CSV)
+    assert same(load_dataset(str(path)), "toy.csv")
+    assert same(load_dataset(path), "toy.csv")
+
+
+def test_parquet(tmp_path: Path) -> None:
+    table = pa.table(TABLE)
+    parquet.write_table(table, tmp_path / "toy.parquet")
+    assert same(load_dataset(tmp_path / "toy.parquet"), "toy.parquet")
+
+
+def test_parquet_with_a_dictionary_of_labels(tmp_path: Path) -> None:
+    table = pa.table({**TABLE, "kind": pa.array(TABLE["kind"]).dictionary_encode()})
+    parquet.write_table(table, tmp_path / "toy.PARQUET")
+    assert same(load_dataset(tmp_path / "toy.PARQUET"), "toy.PARQUET")
+
+
+def test_npz(tmp_path: Path) -> None:
+    np.savez(tmp_path / "toy.npz", X=EXPECTED.features, y=np.array(TABLE["kind"]))
+    assert same(load_dataset(tmp_path / "toy.npz"), "toy.npz")
+
+
+@pytest.mark.parametrize("extension", ["csv", "parquet"])
+def test_labels_in_another_column(tmp_path: Path, extension: str) -> None:
+    path = tmp_path / f"toy.{extension}"
+    table = pa.table({name: TABLE[name] for name in ("kind", "width", "count", "odd")})
+    if extension == "csv":
+        pa.csv.write_csv(table, path)
+    else:
+        parquet.write_table(table, path)
+    assert same(load_dataset(path, target_column="kind"), path.name)
+    world = Classification(data=str(path), target="b", target_column="kind")
+    assert world.params["digest"] == EXPECTED.digest
+    assert world.params["target"] == 1
+    with pytest.raises(UnknownName, match=r"target column of toy\..*Did you mean 'kind'"):
+        load_dataset(path, target_column="kinds")
+
+
+def test_a_path_in_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    write(tmp_path / "toy.csv", CSV)
+    assert same(load_dataset("~/toy.csv"), "toy.csv")
+
+
+def test_a_file_that_moved_is_the_same_world(tmp_path: Path) -> None:
+    first = write(tmp_path / "toy.csv", CSV)
+    (tmp_path / "elsewhere").mkdir()
+    second = write(tmp_path / "elsewhere" / "toy.csv", CSV)
+    assert Classification(data=first).params == Classification(data=second).params
+
+
+def test_a_header_that_counts_columns_is_a_header(tmp_path: Path) -> None:
+    path = write(tmp_path / "toy.csv", "0,1\n0.5,1\n0.25,2\n0.75,1\n")
+    assert load_dataset(path).features.ravel().tolist() == [0.5, 0.25, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "does not read"),
+        ("a,kind\n", "got no rows"),
+        ("a,kind\n1,x\n2\n", "does not read"),
+        ("a,kind\n1,x\nred,y\n2,x\n", "column 'a' of type string; expected numbers"),
+        ("a,kind\n1,x\n,y\n2,x\n", "got nan in feature column 'a', row 1"),
+        ("a,b,kind\n1,1,x\n2,inf,y\n2,1,x\n", "got inf in feature column 'b', row 1"),
+        ("a,kind\n1,x\n2,\n3,x\n", "got the label None in row 1"),
+        ("a,kind\n1,x\n2,x\n3,x\n", "got 1 class; expected two or more classes"),
+        ("a,kind\n1,x\n2,y\n", "2 rows in 2 classes"),
+        ("a,kind\n1,0.25\n2,0.5\n3,0.5\n", r"the label 0\.25 .*measurement"),
+        ("kind\nx\ny\nx\n", r"features of shape \(3, 0\)"),
+        ("5.1,3.5,0\n4.9,3.0,1\n4.7,3.2,0\n", "a first line of numbers"),
+        (b"\xff\xfe\x00,kind\n1,x", "does not read"),
+    ],
+)
+def test_csv_that_is_no_data_set(tmp_path: Path, content: str | bytes, message: str) -> None:
+    path = write(tmp_path / "bad.csv", content)
+    with pytest.raises(DataError, match=rf"bad\.csv.*{message}"):
+        load_dataset(path)
+
+
+def test_parquet_that_does_not_read(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"bad\.parquet: got a file that does not read"):
+        load_dataset(write(tmp_path / "bad.parquet", "PAR1 not really"))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"X": np.eye(3)}, "got arrays X; expected features 'X'"),
+        ({}, "got arrays none"),
+        ({"X": np.eye(3), "y": np.array([1, 2])}, r"labels of shape \(2,\)"),
+        ({"X": np.eye(3), "y": np.array([1, 2, 2], dtype=object)}, "without pickled objects"),
+        ({"X": np.array([["a"], ["b"], ["c"]]), "y": np.array([1, 2, 2])}, "type <U1"),
+    ],
+)
+def test_npz_that_is_no_data_set(
+    tmp_path: Path, arrays: dict[str, np.ndarray], message: str
+) -> None:
+    np.savez(tmp_path / "bad.npz", allow_pickle=True, **arrays)
+    with pytest.raises(DataError, match=rf"bad\.npz.*{message}"):
+        load_dataset(tmp_path / "bad.npz")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04torn", b"not a zip"])
+def test_npz_that_does_not_read(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(DataError, match=r"bad\.npz: got a file that does not read"):
+        load_dataset(write(tmp_path / "bad.npz", content))
+
+
+def test_npz_that_is_one_array_in_disguise(tmp_path: Path) -> None:
+    with (tmp_path / "bad.npz").open("wb") as file:
+        np.save(file, np.eye(2))
+    with pytest.raises(DataError, match=r"bad\.npz"):
+        load_dataset(tmp_path / "bad.npz")
+
+
+@pytest.mark.parametrize("name", ["gone.csv", "gone.npz", "some/where/gone.parquet"])
+def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match=r"gone.*no such file.*Check the path"):
+        load_dataset(tmp_path / name)
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(DataError, match="no such file"):
+        load_dataset(tmp_path / "folder.csv")
+
+
+@pytest.mark.parametrize("name", ["data.xlsx", "data.txt", "folder/data"])
+def test_an_extension_that_nobody_reads(name: str) -> None:
+    with pytest.raises(DataError, match=r"expected one of \.csv, \.parquet, \.npz"):
+        load_dataset(name)
+
+
+@pytest.mark.parametrize("source", ["satimage", "openml:22", "toy.npz"])
+def test_only_tables_have_a_target_column(source: str) -> None:
+    with pytest.raises(InvalidParameter, match=f"target_column: got 'kind' for '{source}'"):
+        load_dataset(source, target_column="kind")
+
+
+@pytest.mark.parametrize("name", ["toy.csv", "toy.parquet"])
+def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"pyarrow.*pip install 'fedbandit\[lab\]'"):
+        load_dataset(write(tmp_path / name, CSV))

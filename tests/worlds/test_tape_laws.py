@@ -1,0 +1,175 @@
+"""What every world promises: playing it again gives the same rounds, whoever plays and however."""
+
+import pickle
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+from fedbandit.worlds import Classification, Dataset, Round, Synthetic, World, tape
+
+AnyWorld = Synthetic | Classification
+
+
+@st.composite
+def synthetics(draw: st.DrawFn) -> Synthetic:
+    dimension = draw(st.integers(1, 12))
+    spectrum = draw(st.sampled_from(["isotropic", "low-rank", "power-law"]))
+    extra: dict[str, Any] = {}
+    if spectrum == "low-rank" and draw(st.booleans()):
+        extra["rank"] = draw(st.integers(1, dimension))
+    if spectrum == "power-law" and draw(st.booleans()):
+        extra["decay"] = draw(st.floats(0, 5))
+    return Synthetic(
+        dimension=dimension,
+        arms=draw(st.integers(1, 6)),
+        agents=draw(st.integers(1, 5)),
+        noise=draw(st.floats(0, 10)),
+        seed=draw(st.integers(0, 2**70)),
+        norm=draw(st.none() | st.floats(0.01, 100)),
+        spectrum=spectrum,
+        **extra,
+    )
+
+
+@st.composite
+def classifications(draw: st.DrawFn) -> Classification:
+    counts = draw(st.lists(st.integers(1, 9), min_size=2, max_size=4).filter(lambda c: max(c) > 1))
+    labels = np.repeat(np.arange(len(counts)), counts)
+    features = np.random.default_rng(draw(st.integers(0, 99))).normal(
+        size=(len(labels), draw(st.integers(1, 4)))
+    )
+    data = Dataset("drawn", features, labels, tuple(f"class {k}" for k in range(len(counts))))
+    return Classification(
+        data=data,
+        target=draw(st.integers(0, len(counts) - 1)),
+        agents=draw(st.integers(1, 5)),
+        seed=draw(st.integers(0, 2**70)),
+    )
+
+
+worlds: st.SearchStrategy[AnyWorld] = st.one_of(synthetics(), classifications())
+
+
+def same(left: Sequence[Round], right: Sequence[Round]) -> bool:
+    return len(left) == len(right) and all(
+        a.agent == b.agent and all(np.array_equal(x, y) for x, y in zip(a[1:], b[1:], strict=True))
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+@given(worlds, st.integers(0, 40), st.integers(0, 40))
+def test_a_shorter_run_is_a_prefix_and_a_repeat_is_the_same(world: World, n: int, m: int) -> None:
+    longer = list(world.rounds(n + m))
+    assert len(longer) == n + m
+    assert same(list(world.rounds(n)), longer[:n])
+    assert same(list(world.rounds(n + m)), longer)
+
+
+@given(worlds)
+def test_two_runs_at_once_do_not_disturb_each_other(world: World) -> None:
+    first, second = world.rounds(30), world.rounds(30)
+    begun = list(islice(first, 7))
+    whole = list(second)
+    assert same(begun + list(first), whole)
+
+
+@given(worlds, st.integers(1, 500), st.integers(1, 17))
+def test_the_size_of_a_block_changes_nothing(world: World, floats: int, rounds: int) -> None:
+    usual = list(world.rounds(50))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tape, "FLOATS_PER_BLOCK", floats)
+        patch.setattr(tape, "ROUNDS_PER_BLOCK", rounds)
+        assert same(list(world.rounds(50)), usual)
+
+
+@given(worlds)
+def test_rounds_that_were_kept_stay_as_they_were(world: World) -> None:
+    kept, copies = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tape, "ROUNDS_PER_BLOCK", 4)
+        for shown in world.rounds(20):
+            kept.append(shown)
+            copies.append(Round(shown.agent, *(array.copy() for array in shown[1:])))
+    assert same(kept, copies)
+
+
+@given(worlds)
+def test_a_pickled_world_is_the_same_world(world: AnyWorld) -> None:
+    before = list(world.rounds(20))
+    again = pickle.loads(pickle.dumps(world))
+    assert again == world
+    assert again.params == world.params
+    assert same(list(again.rounds(20)), before)
+
+
+@given(worlds)
+def test_shapes_lengths_and_agents(world: World) -> None:
+    for shown in world.rounds(20):
+        k = len(shown.arms)
+        assert shown.arms.shape == (k, world.dimension)
+        assert shown.means.shape == shown.rewards.shape == (k,)
+        assert shown.arms.dtype == shown.means.dtype == shown.rewards.dtype == np.float64
+        assert shown.arms.flags.c_contiguous
+        assert isinstance(shown.agent, int)
+        assert 0 <= shown.agent < world.agents
+
+
+@given(worlds)
+def test_params_are_plain(world: AnyWorld) -> None:
+    assert all(isinstance(value, int | float | str | None) for value in world.params.values())
+    assert world.params["seed"] == world.seed
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda seed: Synthetic(dimension=5, arms=3, agents=4, seed=seed),
+        lambda seed: Synthetic(dimension=5, arms=3, agents=4, seed=seed, spectrum="power-law"),
+        lambda seed: Classification(data="satimage", seed=seed),
+    ],
+)
+def test_another_seed_is_another_tape(make: Any) -> None:
+    tapes = [list(make(seed).rounds(5)) for seed in (0, 1, 2, 2**32, 2**64)]
+    assert not any(same(a, b) for i, a in enumerate(tapes) for b in tapes[:i])
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        Synthetic(dimension=400, arms=10, agents=3, spectrum="power-law"),
+        Synthetic(dimension=400, arms=10, agents=3, spectrum="low-rank"),
+        Classification(data="mfeat-zernike"),
+    ],
+    ids=repr,
+)
+def test_the_number_of_threads_changes_nothing(world: World) -> None:
+    with threadpool_limits(1):
+        alone = list(world.rounds(70))
+    with threadpool_limits(2):
+        assert same(list(world.rounds(70)), alone)
+
+
+@pytest.mark.parametrize(
+    "world",
+    [Synthetic(dimension=2, arms=2, agents=10), Classification(data="satimage", agents=10)],
+    ids=repr,
+)
+def test_agents_are_about_uniform_and_independent_of_the_round_before(world: World) -> None:
+    active = np.array([shown.agent for shown in world.rounds(20_000)])
+    pairs = np.bincount(active[:-1] * 10 + active[1:], minlength=100)
+    for counts in (np.bincount(active, minlength=10), pairs):
+        expected = counts.sum() / len(counts)
+        assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
+
+
+@given(st.integers(1, 10**7))
+def test_a_block_is_bounded_and_never_empty(floats_per_round: int) -> None:
+    length = tape.block_length(floats_per_round)
+    assert 1 <= length <= tape.ROUNDS_PER_BLOCK
+    assert length == 1 or length * floats_per_round <= tape.FLOATS_PER_BLOCK
