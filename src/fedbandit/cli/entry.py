@@ -1,0 +1,93 @@
+"""Reads the command line, calls the command, and turns errors into messages and exit codes."""
+
+import os
+import sys
+from argparse import Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from fedbandit.cli.command import Command
+from fedbandit.cli.listing import LIST
+from fedbandit.cli.options import nearest
+from fedbandit.cli.plot import PLOT
+from fedbandit.cli.reproduce import REPRODUCE
+from fedbandit.cli.run import RUN
+from fedbandit.errors import FedbanditError, missing_extra
+
+COMMANDS: dict[str, Command] = {each.name: each for each in (RUN, REPRODUCE, PLOT, LIST)}
+WHAT_IT_IS = "Federated contextual linear bandits that send sketches, not data."
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, 2 for bad input, 130 after Ctrl-C."""
+    chosen = _parse(list(sys.argv[1:] if arguments is None else arguments))
+    try:
+        _execute(chosen)
+    except FedbanditError as error:
+        notes: list[str] = getattr(error, "__notes__", [])
+        print("fedbandit: error:", error, *notes, file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("fedbandit: interrupted; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _execute(chosen: Namespace) -> None:
+    try:
+        COMMANDS[chosen.command].execute(chosen)
+        sys.stdout.flush()
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package == "fedbandit":
+            raise
+        raise missing_extra(package, "lab", f"fedbandit {chosen.command}") from error
+
+
+def _parse(given: list[str]) -> Namespace:
+    """Read the words. Misspelt ones are answered first: argparse would ask for missing ones."""
+    whole = ArgumentParser(
+        "fedbandit", **_texts(WHAT_IT_IS, "fedbandit reproduce --quick --out demo")
+    )
+    number = f"fedbandit {version('fedbandit')}"
+    about = whole.add_argument("--version", action="version", version=number)
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    place = next((i for i, word in enumerate(given) if not word.startswith("-")), len(given))
+    _refuse_unknown_options(whole, given[:place], [about])
+    for name, command in COMMANDS.items():
+        texts = _texts(command.summary, command.example)
+        parser = commands.add_parser(name, help=command.summary, **texts)
+        options = command.define(parser)
+        if given[place : place + 1] == [name]:
+            _refuse_unknown_options(parser, given[place + 1 :], options)
+    if place < len(given) and given[place] not in COMMANDS:
+        whole.error(f"unknown command {given[place]}; {nearest(given[place], COMMANDS)}")
+    return whole.parse_args(given)
+
+
+def _texts(description: str, example: str) -> dict[str, Any]:
+    indented = "\n".join(f"  {line}".rstrip() for line in example.splitlines())
+    return {
+        "description": description,
+        "epilog": f"example:\n{indented}",
+        "allow_abbrev": False,
+        "formatter_class": RawDescriptionHelpFormatter,
+    }
+
+
+def _refuse_unknown_options(
+    parser: ArgumentParser, words: Iterable[str], options: Iterable[Action]
+) -> None:
+    known = ["-h", "--help", *(name for option in options for name in option.option_strings)]
+    for word in words:
+        name = word.partition("=")[0]
+        if word == "--":
+            return
+        if name.startswith("-") and not name.lstrip("-")[:1].isdigit() and name not in known:
+            parser.error(f"unknown option {name}; {nearest(name, known[1:])}")

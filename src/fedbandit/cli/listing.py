@@ -1,0 +1,98 @@
+"""``fedbandit list``: what there is to run."""
+
+import inspect
+from argparse import Action, ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
+
+from fedbandit.cli.command import Command
+from fedbandit.cli.options import word_of
+from fedbandit.cli.table import show_table
+
+TOPICS = ("recipes", "worlds", "datasets")
+
+
+def _define(parser: ArgumentParser) -> list[Action]:
+    return [
+        parser.add_argument(
+            "topic",
+            nargs="?",
+            type=word_of(TOPICS),
+            metavar="TOPIC",
+            help=f"only {', '.join(TOPICS[:-1])} or {TOPICS[-1]} (default: all)",
+        )
+    ]
+
+
+def _execute(arguments: Namespace) -> None:
+    from fedbandit.core.recipes import RECIPES
+    from fedbandit.worlds import WORLDS
+
+    show = {
+        "recipes": lambda: _show_factories("Recipes", RECIPES),
+        "worlds": lambda: _show_factories("Worlds", WORLDS),
+        "datasets": _show_datasets,
+    }
+    for position, topic in enumerate([arguments.topic] if arguments.topic else TOPICS):
+        if position:
+            print()
+        show[topic]()
+
+
+def _show_factories(title: str, catalogue: Mapping[str, Callable[..., object]]) -> None:
+    rows = [
+        (name, _parameters(factory), _first_line(factory)) for name, factory in catalogue.items()
+    ]
+    show_table(title, ("kind", "parameters", "what it is"), rows)
+    for name, default in _nested(catalogue.values()).items():
+        print(f"{name} is a table of its own: {_parameters(type(default))}")
+
+
+def _show_datasets() -> None:
+    from fedbandit.worlds import BUNDLED, Classification
+
+    rows = []
+    for name in BUNDLED:
+        world = Classification(data=name)
+        n, p = world.dataset.features.shape
+        classes = len(world.dataset.classes)
+        rows.append((name, f"{n}", f"{p}", f"{world.dimension}", f"{classes}"))
+    header = ("data", "rows", "features", "dimension", "classes (arms)")
+    show_table("Data sets inside the package", header, rows)
+    print(
+        'Others by name in a spec: data = "openml:ID", or the path of a CSV, NPZ or Parquet file.'
+    )
+
+
+def _parameters(factory: Callable[..., object]) -> str:
+    return ", ".join(
+        name if each.default is each.empty else f"{name}={_written(each.default)}"
+        for name, each in inspect.signature(factory).parameters.items()
+    )
+
+
+def _written(default: object) -> str:
+    return "{...}" if is_dataclass(default) else repr(default)
+
+
+def _nested(factories: Iterable[Callable[..., object]]) -> dict[str, object]:
+    """Return the defaults that have parameters of their own, by name."""
+    return {
+        name: each.default
+        for factory in factories
+        for name, each in inspect.signature(factory).parameters.items()
+        if is_dataclass(each.default)
+    }
+
+
+def _first_line(factory: Callable[..., object]) -> str:
+    return (inspect.getdoc(factory) or "").partition("\n")[0]
+
+
+LIST = Command(
+    name="list",
+    summary="List recipes, worlds and data sets with their parameters and defaults.",
+    example="fedbandit list recipes",
+    define=_define,
+    execute=_execute,
+)

@@ -1,0 +1,47 @@
+"""Experiments: worlds x recipes x trials, in parallel, resumable, and what comes of them.
+
+>>> from pathlib import Path
+>>> from tempfile import TemporaryDirectory
+>>> from fedbandit.lab import Part, Spec, run_spec
+>>> spec = Spec(
+...     name="tiny",
+...     rounds=20,
+...     trials=2,
+...     worlds={"easy": Part("synthetic", {"dimension": 3, "arms": 2, "agents": 2})},
+...     recipes={"sketch": Part("FSCLB", {"sketch_size": 2}), "floor": Part("Random")},
+... )
+>>> with TemporaryDirectory() as out:
+...     run_spec(spec, out=Path(out), jobs=1).table.num_rows
+80
+"""
+
+from fedbandit.errors import missing_extra
+
+try:
+    from fedbandit.lab.experiment import run_spec, summary_rows
+    from fedbandit.lab.progress import Progress, progress_on
+    from fedbandit.lab.runner import Results, run
+    from fedbandit.lab.spec import Part, Spec
+    from fedbandit.lab.spec_file import parse_spec, read_spec
+    from fedbandit.lab.store import SCHEMA, read_runs
+    from fedbandit.lab.task import Task
+except ModuleNotFoundError as missing:
+    if str(missing.name).partition(".")[0] == "fedbandit":
+        raise
+    raise missing_extra(str(missing.name), "lab", "fedbandit.lab") from missing
+
+__all__ = [
+    "SCHEMA",
+    "Part",
+    "Progress",
+    "Results",
+    "Spec",
+    "Task",
+    "parse_spec",
+    "progress_on",
+    "read_runs",
+    "read_spec",
+    "run",
+    "run_spec",
+    "summary_rows",
+]

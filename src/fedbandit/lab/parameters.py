@@ -1,0 +1,110 @@
+"""Call a recipe or a world with parameters from outside, and say where a wrong one stands."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from fedbandit.errors import InvalidParameter, LocalError, complaint, unknown
+
+T = TypeVar("T")
+
+
+def names(factory: Callable[..., object]) -> list[str]:
+    """Return the names of the parameters that a recipe or world takes."""
+    return list(inspect.signature(factory).parameters)
+
+
+def build(
+    factory: Callable[..., T],
+    given: Mapping[str, Any],
+    *,
+    place: str,
+    extra: tuple[str, ...] = (),
+) -> T:
+    """Call ``factory`` with what was given under ``place``, a dotted name such as recipes.fsclb.
+
+    Every name and type is checked first, so that a mistake is told by its place: the nearest valid
+    name (``extra`` are names that the place has besides), the type, or the parameter left out.
+    """
+    parameters = inspect.signature(factory).parameters
+    for name in given:
+        if name not in parameters:
+            raise unknown(f"parameter in {place}", name, [*parameters, *extra])
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in given:
+            raise _left_out(place, name)
+    hints = _hints(factory)
+    values = {
+        name: _fitting(value, hints.get(name, Any), place=f"{place}.{name}")
+        for name, value in given.items()
+    }
+    try:
+        return factory(**values)
+    except LocalError as error:
+        joint = "." if str(error).partition(":")[0] in parameters else ": "
+        raise type(error)(f"{place}{joint}{error}") from error
+
+
+def whole_number(value: object, *, at_least: int, place: str) -> int:
+    """Return ``value`` if it is a whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+        raise InvalidParameter(
+            complaint(
+                place,
+                got=repr(value),
+                expected=f"a whole number of at least {at_least}",
+                fix=f"Change {place}.",
+            )
+        )
+    return value
+
+
+def _fitting(value: object, hint: Any, *, place: str) -> object:
+    """Return the value as the type that the signature asks for; a table becomes a dataclass."""
+    choices = (hint, *get_args(hint))
+    nested = [each for each in choices if isinstance(each, type) and is_dataclass(each)]
+    if nested and is_dataclass(value):
+        return value
+    if nested and isinstance(value, Mapping):
+        return build(nested[0], value, place=place)
+    if value == "none" and NoneType in choices and str not in choices:
+        return None
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError as error:
+        words = [word for each in choices if get_origin(each) is Literal for word in get_args(each)]
+        if words and isinstance(value, str):
+            raise unknown(place, value, words) from error
+        raise _misfit(place, value, error) from error
+    except TypeError:  # a type that cannot be judged from outside: the factory itself decides
+        return value
+
+
+def _hints(factory: Callable[..., object]) -> dict[str, Any]:
+    """Types of the parameters; a dataclass has them on its fields."""
+    if is_dataclass(factory):
+        known = get_type_hints(factory)
+        return {field.name: known[field.name] for field in fields(factory)}
+    return get_type_hints(factory)
+
+
+def _left_out(place: str, name: str) -> InvalidParameter:
+    return InvalidParameter(
+        complaint(
+            place,
+            got=f"no {name}",
+            expected=f"a value for {name}, which has no default",
+            fix=f"Add {place}.{name}.",
+        )
+    )
+
+
+def _misfit(place: str, value: object, error: msgspec.ValidationError) -> InvalidParameter:
+    expected = str(error).removeprefix("Expected ").partition(", got")[0].replace("`", "")
+    return InvalidParameter(
+        complaint(place, got=repr(value), expected=expected, fix=f"Change {place}.")
+    )

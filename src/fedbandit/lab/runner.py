@@ -1,0 +1,166 @@
+"""Make the runs that are missing, in parallel, one BLAS thread each."""
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from joblib import Parallel, cpu_count, delayed
+from threadpoolctl import threadpool_limits
+
+from fedbandit.errors import InvalidParameter, LocalError, complaint
+from fedbandit.lab.lock import sole_writer
+from fedbandit.lab.progress import Progress
+from fedbandit.lab.store import Store, open_store, record
+from fedbandit.lab.task import Task
+from fedbandit.lab.workers import follow, interrupts_held
+from fedbandit.simulation import simulate
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a call of :func:`run` leaves behind.
+
+    ``table`` has the records of exactly ``tasks``, in their order, one row per checkpoint, with the
+    columns of :data:`fedbandit.lab.store.SCHEMA`. ``computed`` runs were made by this call; the
+    others were there already.
+    """
+
+    directory: Path
+    tasks: tuple[Task, ...] = field(repr=False)
+    table: pa.Table = field(repr=False)
+    computed: int
+
+
+def run(
+    tasks: Sequence[Task],
+    *,
+    out: Path,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Finish the tasks: read those that are stored below ``out``, make and store the others.
+
+    A run is stored when it is finished, so breaking off at any moment loses at most the runs under
+    way. ``OUT/runs`` then holds exactly these tasks; what it held of others is set aside in
+    ``OUT/earlier``. ``jobs`` processes work at once (default: the usable CPUs); their number
+    changes no result, since every run has one BLAS thread and a tape of its own.
+    """
+    workers = cpu_count() if jobs is None else _checked_jobs(jobs)
+    store = open_store(out)
+    tasks = tuple({task.key: task for task in tasks}.values())
+    with sole_writer(store.directory):
+        missing = store.settle(tasks)
+        with (
+            _shown(progress, tasks, missing) as display,
+            closing(_make(missing, store, min(workers, len(missing)))) as finished,
+        ):
+            for task in finished:
+                if display is not None:
+                    display.advance(task.algorithm, task.rounds)
+        return Results(store.directory, tasks, store.read_all(tasks), len(missing))
+
+
+def _make(tasks: Sequence[Task], store: Store, workers: int) -> Generator[Task, None, None]:
+    """Yield every task when its record is on disk, in the order in which they finish."""
+    if workers <= 1:
+        for task in tasks:
+            _make_one(task, store)
+            yield task
+        return
+    parallel = Parallel(
+        n_jobs=workers,
+        backend="loky",
+        batch_size=1,
+        max_nbytes=None,
+        return_as="generator_unordered",
+        initializer=follow,
+        initargs=(os.getpid(),),
+    )
+    with interrupts_held():
+        finished = parallel(
+            delayed(_make_in_worker)(index, task, store) for index, task in enumerate(tasks)
+        )
+    try:
+        for index in finished:
+            yield tasks[index]
+    except BrokenProcessPool as error:
+        raise _worker_lost(workers) from error
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # joblib says that work is dropped: it is meant to be
+            finished.close()
+
+
+def _make_in_worker(index: int, task: Task, store: Store) -> int:
+    """Make one task and name it by its index, which is cheaper to send back than the task."""
+    _make_one(task, store)
+    return index
+
+
+def _make_one(task: Task, store: Store) -> None:
+    with _named(task), threadpool_limits(limits=1):
+        trace = simulate(task.recipe, task.world, rounds=task.rounds)
+        store.write(task.key, record(task, trace))
+
+
+@contextmanager
+def _named(task: Task) -> Iterator[None]:
+    """Add to an error in which run it happened; the note survives the way back from a worker."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"This happened in the run {task}.")
+        raise
+
+
+@contextmanager
+def _shown(
+    progress: Progress | None, tasks: Sequence[Task], missing: Sequence[Task]
+) -> Iterator[Progress | None]:
+    if progress is None or not missing:
+        yield None
+        return
+    total = _rounds_per_algorithm(tasks)
+    left = _rounds_per_algorithm(missing)
+    progress.begin(total=total, done={name: total[name] - left[name] for name in total})
+    try:
+        yield progress
+    finally:
+        progress.end()
+
+
+def _rounds_per_algorithm(tasks: Iterable[Task]) -> Counter[str]:
+    rounds: Counter[str] = Counter()
+    for task in tasks:
+        rounds[task.algorithm] += task.rounds
+    return rounds
+
+
+def _checked_jobs(jobs: int) -> int:
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise InvalidParameter(
+            complaint(
+                "jobs",
+                got=repr(jobs),
+                expected="a whole number of at least 1",
+                fix="Leave it out to use every CPU.",
+            )
+        )
+    return jobs
+
+
+def _worker_lost(workers: int) -> LocalError:
+    return LocalError(
+        complaint(
+            "run",
+            got="a worker process that was killed from outside, perhaps for want of memory",
+            expected=f"{workers} workers that finish",
+            fix="Run the same command again, with fewer --jobs: finished runs are kept.",
+        )
+    )

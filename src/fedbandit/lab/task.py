@@ -1,0 +1,155 @@
+"""One run to be made: a recipe on a world, under the labels that tables and figures use."""
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.worlds.round import World
+
+if TYPE_CHECKING:
+    from fedbandit.core.recipe import Recipe
+
+CHECKPOINTS = 200
+"""How many points of a run are kept, evenly spaced; a shorter run keeps every round."""
+
+_KEY_DIGITS = 32
+_DECIDING_SOURCES = ("core", "worlds", "wire.py", "simulation.py")
+
+
+class NamedWorld(World, Protocol):
+    """A world that can say, in plain values, everything that decides its tape."""
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """Plain numbers, strings, lists and dicts: equal params must mean equal tapes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run: ``recipe`` plays ``rounds`` rounds of ``world``.
+
+    ``setting``, ``algorithm`` and ``radius`` are labels and decide nothing but the key; ``trial``
+    counts the tapes of a setting from 0. A task is a value: it travels to a worker by pickle.
+    """
+
+    setting: str
+    algorithm: str
+    radius: str
+    recipe: "Recipe" = field(compare=False)
+    world: NamedWorld = field(compare=False)
+    rounds: int
+    trial: int
+    key: str = field(init=False)
+    """Digest of everything that decides the result: equal keys, equal records.
+
+    Covers recipe and world with all their parameters, the rounds, the checkpoints, the labels,
+    numpy's version and the sources of the packages that compute, so that a record made by other
+    settings or by other code is never taken for this one. It is taken once, where the task is made,
+    and travels with it: a worker may not be able to read the source of a world typed elsewhere.
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be run or told apart later; take the key."""
+        _at_least(1, rounds=self.rounds)
+        _at_least(0, trial=self.trial)
+        if not isinstance(getattr(self.world, "params", None), Mapping):
+            raise InvalidParameter(
+                complaint(
+                    "Task",
+                    got=f"a world {type(self.world).__name__} without params",
+                    expected="a world that names what decides its tape",
+                    fix="Give it a property params that returns a dict of plain values.",
+                )
+            )
+        digest = hashlib.sha256(_canonical(self._identity()).encode()).hexdigest()
+        object.__setattr__(self, "key", digest[:_KEY_DIGITS])
+
+    def __str__(self) -> str:
+        """Name the run the way a person would: setting, algorithm, radius, trial."""
+        return f"{self.setting} / {self.algorithm} (radius {self.radius}), trial {self.trial}"
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "labels": [self.setting, self.algorithm, self.radius],
+            "trial": self.trial,
+            "rounds": self.rounds,
+            "checkpoints": CHECKPOINTS,
+            "recipe": [self.recipe.name, self.recipe.params],
+            "world": [_class_identity(type(self.world)), self.world.params],
+            "numpy": np.__version__,
+            "sources": source_digest(),
+        }
+
+
+def checkpoints(rounds: int) -> tuple[int, ...]:
+    """Return the rounds, counted from 1, that are recorded: evenly spaced, the last is the end."""
+    count = min(CHECKPOINTS, rounds)
+    return tuple(i * rounds // count for i in range(1, count + 1))
+
+
+@cache
+def source_digest() -> str:
+    """Digest of fedbandit's sources that decide a trace; computed once per process, about 1 ms."""
+    digest = hashlib.sha256()
+    root = files("fedbandit")
+    for name, source in _python_files([root / part for part in _DECIDING_SOURCES]):
+        digest.update(f"{name}:{len(source)}:".encode() + source)
+    return digest.hexdigest()
+
+
+def _python_files(parts: list[Traversable]) -> Iterator[tuple[str, bytes]]:
+    for part in sorted(parts, key=lambda part: part.name):
+        if part.is_dir():
+            yield from _python_files(list(part.iterdir()))
+        elif part.name.endswith(".py"):
+            yield part.name, part.read_bytes()
+
+
+@cache
+def _class_identity(kind: type) -> list[str]:
+    """Where a world's class lives and, for a class that is not ours, what it says."""
+    identity = [kind.__module__, kind.__qualname__]
+    if kind.__module__.partition(".")[0] == "fedbandit":
+        return identity
+    try:
+        return [*identity, inspect.getsource(kind)]
+    except (OSError, TypeError):  # typed at a prompt: there is no source to read
+        return identity
+
+
+def _canonical(value: object) -> str:
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(
+            complaint(
+                "Task",
+                got=re.sub(r"\.$", "", str(error)),
+                expected="params of plain finite numbers, strings, lists and dicts",
+                fix="Turn arrays into lists, or into a digest of their bytes.",
+            )
+        ) from error
+
+
+def _at_least(lowest: int, **values: int) -> None:
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
+            raise InvalidParameter(
+                complaint(
+                    f"Task {name}",
+                    got=repr(value),
+                    expected=f"a whole number of at least {lowest}",
+                    fix=f"Change {name}.",
+                )
+            )

@@ -1,0 +1,45 @@
+"""Worker processes that end when and only when the command that started them wants it."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+
+_LOOK_EVERY = 0.5  # seconds
+
+
+def follow(parent: int) -> None:
+    """End this process soon after its parent has ended, even if that was killed.
+
+    Otherwise an orphan would go on with what it was given, beside the command that is started anew.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_EVERY)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="follow", daemon=True).start()
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Start processes and threads that Ctrl-C does not reach: only this process answers it.
+
+    A blocked signal stays blocked in everything started meanwhile, so workers write no tracebacks
+    of their own over the message. Starting Python's resource tracker would unblock it again, so
+    that is started first.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,165 @@
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from fedbandit.lab.claims import findings
+from fedbandit.lab.curves import curves
+from fedbandit.lab.machine import environment
+from fedbandit.lab.report import (
+    ClassTable,
+    Picture,
+    Report,
+    compact,
+    number,
+    percent,
+    percent_interval,
+    plus_minus,
+    write_report,
+)
+from fedbandit.lab.settings import PAPER_ALGORITHMS, SETTINGS, assumptions
+from fedbandit.lab.statistics import Estimate
+from fedbandit.lab.summary import reward_by_class, summarise
+from fedbandit.lab.tuning import Choice
+from tests.lab.made_runs import paper_runs
+
+SECTIONS = ("claims", "figures", "table", "details", "theory", "tuning", "classes", "settings")
+LOADING = ("src", "href", "data", "srcset", "poster", "action")
+
+
+class Page(HTMLParser):
+    """Collects what a browser would follow, and the text that a reader sees."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [value or "" for name, value in attrs if name in LOADING]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def made_report(directory: Path, reward: float = 990.0, seconds: float = 0.1) -> Report:
+    runs = pa.concat_tables(
+        paper_runs(setting=each.name, reward=reward, seconds=seconds) for each in SETTINGS
+    )
+    theory = paper_runs(setting="satimage", radius="paper", reward=500.0)
+    learners = theory.filter(pa.compute.not_equal(theory["algorithm"], "Random"))
+    found = curves(pa.concat_tables([runs, learners]))
+    tuned = [each for each in found if each.radius != "paper"]
+    drawing = directory / "drawing.svg"
+    drawing.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    here = [each for each in tuned if each.setting == "satimage"]
+    names = tuple(each.algorithm for each in here)
+    tried = ((0.1, Estimate(5.0, 1.0)), (0.5, Estimate(7.0, 1.0)))
+    return Report(
+        trials=4,
+        rounds=100,
+        tuning_trials=2,
+        tuning_seed=1_000_000,
+        settings=SETTINGS,
+        pictures=[Picture("A <figure>", "What it shows", drawing)],
+        tuned=findings(found, SETTINGS, radius="tuned"),
+        theoretical=findings(found, SETTINGS, radius="paper"),
+        tuned_rows=summarise(tuned),
+        theoretical_rows=summarise([each for each in found if each.radius == "paper"]),
+        choices=[Choice("satimage", "FSCLB", 0.5, tried)],
+        by_class=[ClassTable("satimage", names, tuple(reward_by_class(here, SETTINGS[2])))],
+        parameters=assumptions(PAPER_ALGORITHMS),
+        environment=environment(),
+    )
+
+
+def page_of(report: Report, directory: Path) -> Page:
+    return Page(write_report(report, directory / "report.html").read_text(encoding="utf-8"))
+
+
+def test_the_page_needs_nothing_beside_it(tmp_path: Path) -> None:
+    path = write_report(made_report(tmp_path), tmp_path / "report.html")
+    html = path.read_text(encoding="utf-8")
+    page = Page(html)
+    assert page.links
+    assert all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in page.links)
+    assert re.search(r"https?:|//[a-z]|@import|url\(", re.sub(r'base64,[^"]*', "", html)) is None
+    assert "<script" not in html
+
+
+def test_every_section_is_there_and_every_link_leads_to_one(tmp_path: Path) -> None:
+    page = page_of(made_report(tmp_path), tmp_path)
+    assert page.open == []
+    assert set(SECTIONS) | {"machine"} == set(page.ids)
+    assert {link[1:] for link in page.links if link.startswith("#")} == set(page.ids)
+    for words in ("A <figure>", "at the edge of the grid", "numpy", "Processor", "synthetic d=100"):
+        assert words in page.text
+
+
+def test_the_verdicts_follow_the_numbers(tmp_path: Path) -> None:
+    good = page_of(made_report(tmp_path, reward=995.0), tmp_path).text
+    assert "holds at 4 of 4 settings" in good
+    assert "0.5 % [0.5, 0.5]" in good
+    assert "earned and sent exactly the same" in good
+    bad = page_of(made_report(tmp_path, reward=800.0, seconds=20.0), tmp_path).text
+    assert bad.count("does not hold at 4 of 4 settings") > good.count(
+        "does not hold at 4 of 4 settings"
+    )
+    assert "\N{MINUS SIGN}300.0 %" in bad
+
+
+def test_the_theoretical_radius_is_judged_apart(tmp_path: Path) -> None:
+    text = page_of(made_report(tmp_path), tmp_path).text
+    assert "50.0\N{NO-BREAK SPACE}% of the lead lost" in text
+    assert "does not hold at 1 of 1 setting" in text
+
+
+def test_a_shortened_run_says_so(tmp_path: Path) -> None:
+    report = made_report(tmp_path)
+    assert "20 trials of 20,000 rounds" in page_of(report, tmp_path).text
+    full = replace(report, trials=20, rounds=20_000)
+    assert "shortened" not in page_of(full, tmp_path).text
+
+
+def test_the_same_report_gives_the_same_bytes(tmp_path: Path) -> None:
+    report = made_report(tmp_path)
+    first = write_report(report, tmp_path / "a.html").read_bytes()
+    assert write_report(report, tmp_path / "b.html").read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (number(12345.6), "12,346"),
+        (number(123.44), "123.4"),
+        (number(1.234), "1.23"),
+        (number(0.01234), "0.0123"),
+        (number(0.0), "0"),
+        (number(float("nan")), "\N{EN DASH}"),
+        (compact(950.0), "950.0"),
+        (compact(142_800.0), "142.8 k"),
+        (compact(1_490_000.0), "1.49 M"),
+        (plus_minus(Estimate(1772.4, 33.6)), "1,772 ± 34"),
+        (plus_minus(Estimate(0.19234, 0.0281)), "0.192 ± 0.028"),
+        (plus_minus(Estimate(5.0, float("nan"))), "5.00"),
+        (plus_minus(Estimate(0.0, 0.0)), "0"),
+        (plus_minus(Estimate(7.0, 0.0)), "7.00 ± 0"),
+        (percent(-0.123), "\N{MINUS SIGN}12.3 %"),
+        (percent_interval(Estimate(0.01, 0.02)), "1.0 % [\N{MINUS SIGN}1.0, 3.0]"),
+        (percent_interval(Estimate(0.01, float("nan"))), "1.0 %"),
+    ],
+)
+def test_numbers_as_written(written: str, expected: str) -> None:
+    assert written == expected

@@ -1,0 +1,138 @@
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from fedbandit.errors import InvalidParameter
+from fedbandit.lab.reproduce import (
+    QUICK_GRID,
+    QUICK_TUNING_TRIALS,
+    Reproduction,
+    make_plan,
+    reported_tasks,
+    reproduce,
+)
+from fedbandit.lab.settings import RANDOM, SETTINGS
+from fedbandit.lab.tuning import FIRST_SEED, GRID, Choice, tuning_tasks
+
+TRIALS, ROUNDS = 2, 40
+LEARNERS = 3
+REPORTED = len(SETTINGS) * TRIALS * (2 * LEARNERS + 1)
+TUNING = len(SETTINGS) * 2 * len(QUICK_GRID) * QUICK_TUNING_TRIALS
+
+
+def call(out: Path) -> tuple[Reproduction, str]:
+    console = Console(file=StringIO(), width=100)
+    done = reproduce(out=out, trials=TRIALS, rounds=ROUNDS, quick=True, jobs=1, console=console)
+    assert isinstance(console.file, StringIO)
+    return done, console.file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Reproduction, str]:
+    out = tmp_path_factory.mktemp("reproduction")
+    return out, *call(out)
+
+
+def test_a_whole_reproduction(tiny: tuple[Path, Reproduction, str]) -> None:
+    out, done, printed = tiny
+    assert done.computed == REPORTED + TUNING
+    table = pd.read_csv(done.summary)
+    assert len(table) == len(SETTINGS) * (2 * LEARNERS + 1)
+    assert set(table["rounds"]) == {ROUNDS}
+    assert set(table["trials"]) == {TRIALS}
+    kinds = {radius.partition(" (")[0] for radius in table["radius"]}
+    assert kinds == {"tuned", "paper", "none"}
+    names = {
+        f"{quantity}-{family}.{kind}"
+        for quantity in ("reward", "time", "communication")
+        for family in ("simulation", "real")
+        for kind in ("png", "svg", "pdf")
+    }
+    assert {path.name for path in done.figures} == names
+    assert all(path.stat().st_size > 5000 for path in done.figures)
+    assert done.report == out / "report.html"
+    for path in (done.summary, out / "figures", done.report):
+        assert str(path) in printed
+    for words in ("synthetic d=100", "FedLinUCB (published)", "verdict"):
+        assert words in printed
+
+
+def test_the_summary_is_of_the_stored_runs(tiny: tuple[Path, Reproduction, str]) -> None:
+    out, done, _ = tiny
+    runs = pd.read_parquet(out / "runs")
+    assert set(runs["trial"]) == set(range(TRIALS))
+    ends = runs[runs["round"] == ROUNDS]
+    means = ends.groupby(["setting", "algorithm", "radius"])["reward"].mean().to_dict()
+    summary = pd.read_csv(done.summary).set_index(["setting", "algorithm", "radius"])
+    assert summary["reward_mean"].to_dict() == pytest.approx(means, abs=1e-9)
+
+
+def test_radii_are_picked_on_other_tapes(tiny: tuple[Path, Reproduction, str]) -> None:
+    out, _, _ = tiny
+    tuning = pd.read_parquet(out / "tuning" / "runs")
+    assert tuning["trial"].min() == FIRST_SEED
+    ends = tuning[tuning["round"] == ROUNDS].copy()
+    means = ends.groupby(["setting", "algorithm", "radius"])["reward"].mean()
+    runs = pd.read_parquet(out / "runs")
+    for setting in SETTINGS:
+        for name in ("FSCLB", "FedLinUCB", "FedLinUCB (published)"):
+            here = runs[(runs["setting"] == setting.name) & (runs["algorithm"] == name)]
+            (label,) = set(here["radius"]) - {"paper"}
+            tried = means[setting.name][name.partition(" (")[0]]
+            assert tried[label.removeprefix("tuned (").removesuffix(")")] == tried.max()
+
+
+def test_both_forms_play_alike(tiny: tuple[Path, Reproduction, str]) -> None:
+    _, done, _ = tiny
+    assert done.tuned.forms_agree
+    assert done.theoretical.forms_agree
+
+
+def test_once_more_computes_nothing(tiny: tuple[Path, Reproduction, str]) -> None:
+    out, first, printed = tiny
+    stored = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
+    files = [first.summary, first.report, *first.figures]
+    written = {path: path.read_bytes() for path in files}
+    second, printed_again = call(out)
+    assert second.computed == 0
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")} == stored
+    assert {path: path.read_bytes() for path in files} == written
+    assert printed_again == printed
+
+
+def test_what_is_asked_for_overrides_quick() -> None:
+    quick = make_plan(trials=None, rounds=None, quick=True, every_recipe=False)
+    full = make_plan(trials=None, rounds=None, quick=False, every_recipe=False)
+    assert (full.trials, full.rounds, full.grid) == (20, 20_000, GRID)
+    assert quick.trials < full.trials
+    assert quick.rounds < full.rounds
+    asked = make_plan(trials=7, rounds=123, quick=True, every_recipe=False)
+    assert (asked.trials, asked.rounds, asked.grid) == (7, 123, quick.grid)
+
+
+def test_every_recipe_brings_its_own_runs() -> None:
+    plan = make_plan(trials=2, rounds=50, quick=False, every_recipe=True)
+    tuning = tuning_tasks(SETTINGS, plan.algorithms, grid=[0.1], trials=2, rounds=50)
+    choices = [
+        Choice(setting.name, algorithm.name, 0.1, ())
+        for setting in SETTINGS
+        for algorithm in plan.algorithms
+    ]
+    reported = reported_tasks(plan, choices)
+    assert len(plan.algorithms) == 10
+    assert len({task.key for task in reported}) == len(reported) == 4 * 2 * (2 * 9 + 1)
+    assert {task.world.params["seed"] for task in reported} == {0, 1}
+    assert not {task.trial for task in reported} & {task.trial for task in tuning}
+    for task in reported:
+        assert task.world.params["seed"] == task.trial
+        if task.algorithm == RANDOM:
+            assert task.recipe.params["seed"] == task.trial
+
+
+@pytest.mark.parametrize("trials", [0, -3, FIRST_SEED + 1, 2.5, True])
+def test_trials_that_cannot_be(trials: int) -> None:
+    with pytest.raises(InvalidParameter, match="a whole number from 1"):
+        make_plan(trials=trials, rounds=None, quick=False, every_recipe=False)

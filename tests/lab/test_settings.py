@@ -1,0 +1,92 @@
+import pytest
+
+from fedbandit.core.recipes import RECIPES
+from fedbandit.lab.settings import (
+    AGENTS,
+    OTHER_ALGORITHMS,
+    PAPER_ALGORITHMS,
+    SETTINGS,
+    TRIALS,
+    Algorithm,
+    Setting,
+    assumptions,
+)
+from fedbandit.worlds import Synthetic
+
+EVERY = PAPER_ALGORITHMS + OTHER_ALGORITHMS
+by_name = pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+
+
+def test_the_papers_sizes() -> None:
+    sizes = [(setting.dimension, setting.sketch_size) for setting in SETTINGS]
+    assert sizes == [(50, 20), (100, 40), (37, 12), (48, 20)]
+
+
+@by_name
+def test_worlds_are_what_the_setting_says(setting: Setting) -> None:
+    world = setting.world(3)
+    assert world.dimension == setting.dimension
+    assert world.agents == AGENTS
+    for this in world.rounds(20):
+        assert this.arms.shape == (setting.arms, setting.dimension)
+        assert (this.arms**2).sum(axis=1) == pytest.approx(1.0)
+
+
+@by_name
+def test_every_seed_has_a_tape_of_its_own(setting: Setting) -> None:
+    digests = {
+        tuple(this.arms.sum() for this in setting.world(seed).rounds(3)) for seed in range(6)
+    }
+    assert len(digests) == 6
+
+
+@by_name
+def test_all_classes_take_their_turn(setting: Setting) -> None:
+    targets = {setting.target(seed) for seed in range(TRIALS)}
+    if setting.data is None:
+        assert targets == {None}
+        assert isinstance(setting.world(0), Synthetic)
+    else:
+        assert targets == set(range(setting.arms))
+        for seed in (0, 5, 11):
+            (this,) = setting.world(seed).rounds(1)
+            assert this.rewards.argmax() == seed % setting.arms
+
+
+@by_name
+def test_rewards_stay_within_the_noise_bound(setting: Setting) -> None:
+    # A variable between 0 and 1 is 1/2-sub-Gaussian; Gaussian noise is sigma-sub-Gaussian.
+    assert setting.noise == (0.1 if setting.data is None else 0.5)
+    assert setting.bounds(777).horizon == 777
+
+
+@by_name
+@pytest.mark.parametrize("algorithm", EVERY, ids=lambda algorithm: algorithm.name)
+def test_every_algorithm_fits_every_setting(setting: Setting, algorithm: Algorithm) -> None:
+    for radius in (0.25, "paper"):
+        recipe = algorithm.build(setting, radius=radius, rounds=500, seed=4)
+        assert (recipe.dimension, recipe.agents) == (setting.dimension, AGENTS)
+        assert recipe.name == algorithm.recipe
+        if algorithm.tuned_as:
+            assert recipe.params["radius"] == radius
+            assert recipe.params["bounds"]["horizon"] == 500
+        assert recipe.params.get("sketch_size", setting.sketch_size) == setting.sketch_size
+        assert recipe.params.get("seed", 4) == 4
+
+
+def test_every_recipe_there_is_has_its_line() -> None:
+    assert {algorithm.recipe for algorithm in EVERY} == set(RECIPES)
+
+
+def test_the_two_forms_differ_in_the_determinant_alone() -> None:
+    best, published = (
+        algorithm.build(SETTINGS[0], radius=0.1, rounds=10, seed=0).params
+        for algorithm in PAPER_ALGORITHMS[1:3]
+    )
+    assert {name for name in best if best[name] != published[name]} == {"determinant"}
+
+
+def test_assumptions_name_what_is_run() -> None:
+    assert "AsyncLinUCB" not in assumptions(PAPER_ALGORITHMS)
+    assert "AsyncLinUCB" in assumptions(EVERY)
+    assert "assumption" in assumptions(PAPER_ALGORITHMS)["Theoretical radius"]

@@ -1,0 +1,180 @@
+"""Records are whole or not there."""
+
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedbandit as fb
+from fedbandit.errors import OutputError
+from fedbandit.lab import SCHEMA, Task, read_runs
+from fedbandit.lab.lock import sole_writer
+from fedbandit.lab.store import Store, open_store, record, writable_directory
+from tests.lab.tiny import task, tasks
+
+
+@dataclass(frozen=True)
+class Written:
+    """A record on disk, and what it is made of."""
+
+    store: Store
+    task: Task
+    table: pa.Table
+    content: bytes
+
+    @property
+    def path(self) -> Path:
+        return self.store.path(self.task.key)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(tmp_path / "new" / "out")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """One for all examples of a property: each writes the file anew."""
+    store = open_store(tmp_path_factory.mktemp("store"))
+    table = _put(store, task())
+    return Written(store, task(), table, store.path(task().key).read_bytes())
+
+
+def test_record_is_the_trace_at_its_checkpoints() -> None:
+    one = task(rounds=430)
+    trace = fb.simulate(one.recipe, one.world, rounds=430)
+    table = record(one, trace)
+    rounds = table["round"].to_pylist()
+    assert table.schema.equals(SCHEMA)
+    assert rounds[-1] == 430
+    for name, per_round in (("reward", trace.reward), ("seconds", trace.seconds)):
+        sums = list(accumulate(per_round.tolist()))
+        np.testing.assert_allclose(table[name].to_numpy(), [sums[t - 1] for t in rounds])
+    for name in ("regret", "uploads", "scalars", "bytes"):
+        assert table[name].to_pylist() == [getattr(trace, name)[t - 1] for t in rounds]
+    for name in ("key", "setting", "algorithm", "radius", "trial", "rounds"):
+        assert table[name].unique().to_pylist() == [getattr(one, name)]
+
+
+def test_what_is_written_is_read(store: Store) -> None:
+    table = _put(store, task())
+    read = store.read(task())
+    assert read is not None
+    assert read.equals(table)
+    assert [path.name for path in store.runs.iterdir()] == [f"{task().key}.parquet"]
+
+
+@given(share=st.floats(0, 1, exclude_max=True))
+def test_record_cut_anywhere_is_dropped(written: Written, share: float) -> None:
+    written.path.write_bytes(written.content[: int(share * len(written.content))])
+    assert written.store.read(written.task) is None
+    assert read_runs(written.store.directory).num_rows == 0
+    assert written.store.settle([written.task]) == (written.task,)
+    assert not written.path.exists()
+
+
+@given(share=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+def test_record_with_a_wrong_byte_never_gives_other_numbers(
+    written: Written, share: float, flip: int
+) -> None:
+    content = bytearray(written.content)
+    content[int(share * len(content))] ^= flip
+    written.path.write_bytes(content)
+    read = written.store.read(written.task)
+    assert read is None or read.equals(written.table)
+
+
+def test_record_of_another_task_under_this_name_is_dropped(store: Store) -> None:
+    one, other = tasks(2)
+    _put(store, one)
+    store.path(one.key).rename(store.path(other.key))
+    assert store.read(other) is None
+
+
+def test_settling_sets_other_tasks_aside_and_fetches_them_back(store: Store) -> None:
+    old, kept, new = tasks(3)
+    tables = {each.key: _put(store, each) for each in (old, kept)}
+    assert store.settle([kept, new]) == (new,)
+    assert [path.stem for path in store.runs.iterdir()] == [kept.key]
+    assert read_runs(store.directory).equals(tables[kept.key])
+    assert store.settle([old]) == ()
+    assert store.read_all([old]).equals(tables[old.key])
+    assert store.settle([old, kept]) == ()
+
+
+def test_settling_deletes_leftovers_and_leaves_strangers(store: Store) -> None:
+    stranger, note = store.runs / "mine.parquet", store.runs / "README"
+    for path in (stranger, note, store.runs / ".part-123"):
+        path.write_text("not a record", encoding="utf-8")
+    torn = store.path("0" * 32)
+    torn.write_text("PAR1", encoding="utf-8")
+    assert store.settle([task()]) == (task(),)
+    assert set(store.runs.iterdir()) == {stranger, note}
+
+
+def test_pandas_and_polars_open_the_directory(store: Store) -> None:
+    for each in tasks(2):
+        _put(store, each)
+    (store.runs / ".part-123").write_text("half a record", encoding="utf-8")
+    frame = pd.read_parquet(store.runs)
+    other = pl.read_parquet(f"{store.runs}/*.parquet")
+    assert list(frame.columns) == other.columns == SCHEMA.names
+    assert len(frame) == len(other) == 100
+    final = frame[frame["round"] == frame["rounds"]]
+    assert final["regret"].sum() == pytest.approx(
+        other.filter(pl.col("round") == pl.col("rounds"))["regret"].sum()
+    )
+
+
+def test_reading_all_runs_sorts_them(store: Store) -> None:
+    for each in reversed(tasks(3)):
+        _put(store, each)
+    table = read_runs(store.directory)
+    assert table["trial"].to_pylist() == [trial for trial in range(3) for _ in range(50)]
+    assert table["round"].to_pylist() == list(range(1, 51)) * 3
+    assert read_runs(store.directory / "nowhere").equals(SCHEMA.empty_table())
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_file_in_the_way_is_an_output_error(tmp_path: Path, below: bool) -> None:
+    file = tmp_path / "file"
+    file.write_text("in the way", encoding="utf-8")
+    with pytest.raises(OutputError, match="cannot be written"):
+        open_store(file / "out" if below else file)
+    assert file.read_text(encoding="utf-8") == "in the way"
+
+
+def test_writable_directory_is_made_and_left_empty(tmp_path: Path) -> None:
+    made = writable_directory(tmp_path / "a" / "b")
+    assert made.is_dir()
+    assert list(made.iterdir()) == []
+
+
+def test_record_that_cannot_be_written_is_an_output_error(store: Store) -> None:
+    store.runs.rmdir()
+    with pytest.raises(OutputError, match="cannot be written"):
+        _put(store, task())
+
+
+def test_directory_has_one_writer_at_a_time(tmp_path: Path) -> None:
+    with (
+        sole_writer(tmp_path),
+        pytest.raises(OutputError, match="another run is writing"),
+        sole_writer(tmp_path),
+    ):
+        pytest.fail("two writers at once")
+    with sole_writer(tmp_path):
+        pass
+
+
+def _put(store: Store, each: Task) -> pa.Table:
+    table = record(each, fb.simulate(each.recipe, each.world, rounds=each.rounds))
+    store.write(each.key, table)
+    return table

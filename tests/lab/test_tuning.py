@@ -1,0 +1,48 @@
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedbandit.lab.curves import curves
+from fedbandit.lab.settings import PAPER_ALGORITHMS, SETTINGS
+from fedbandit.lab.tuning import FIRST_SEED, GRID, Choice, choose_radius, tuning_tasks
+from tests.lab.made_runs import made_trials
+
+rewards = st.lists(
+    st.lists(st.integers(-1000, 1000), min_size=2, max_size=2), min_size=1, max_size=len(GRID)
+)
+
+
+def chosen(table: list[list[int]]) -> Choice:
+    grid = GRID[: len(table)]
+    runs = pa.concat_tables(
+        made_trials(
+            {"reward": [float(value) for value in values]}, radius=f"{radius:g}", first=FIRST_SEED
+        )
+        for radius, values in zip(grid, table, strict=True)
+    )
+    return choose_radius(curves(runs), setting="synthetic d=50", algorithm="FSCLB", grid=grid)
+
+
+@given(rewards)
+def test_the_highest_mean_reward_wins(table: list[list[int]]) -> None:
+    sums = [sum(values) for values in table]
+    choice = chosen(table)
+    assert choice.radius == GRID[sums.index(max(sums))]
+    assert [radius for radius, _ in choice.rewards] == list(GRID[: len(table)])
+
+
+def test_a_choice_at_either_end_says_so() -> None:
+    assert chosen([[3, 3], [2, 2], [1, 1]]).at_edge
+    assert chosen([[1, 1], [2, 2], [3, 3]]).at_edge
+    assert not chosen([[1, 1], [3, 3], [2, 2]]).at_edge
+    assert not chosen([[1, 1]]).at_edge
+
+
+def test_each_radius_is_tried_once_on_seeds_of_its_own() -> None:
+    tasks = tuning_tasks(SETTINGS, PAPER_ALGORITHMS, grid=(0.1, 0.5), trials=3, rounds=10)
+    assert len({task.key for task in tasks}) == len(tasks) == 4 * 2 * 2 * 3
+    assert {task.algorithm for task in tasks} == {"FSCLB", "FedLinUCB"}
+    for task in tasks:
+        assert task.trial >= FIRST_SEED
+        assert task.world.params["seed"] == task.trial
+        assert f"{task.recipe.params['radius']:g}" == task.radius

@@ -1,0 +1,259 @@
+"""The command line: what it prints, what it refuses, and with which exit code."""
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import fedbandit as fb
+from fedbandit.cli import main
+from fedbandit.cli.entry import COMMANDS
+from fedbandit.cli.table import plain_table
+from tests.lab.tiny import SPEC, write_spec
+
+LAB = ("joblib", "matplotlib", "pyarrow", "rich", "scipy", "threadpoolctl", "jinja2")
+MEASURES = ("reward", "regret", "seconds", "uploads", "scalars", "bytes")
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of one tiny experiment, run from the command line."""
+    place = tmp_path_factory.mktemp("cli")
+    spec = write_spec(place / "spec.toml")
+    assert main(["run", str(spec), "--out", str(place / "out"), "--jobs", "1"]) == 0
+    return place / "out"
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_shows_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([command, "--help"] if command else ["--help"])
+    assert left.value.code == 0
+    example = capsys.readouterr().out.partition("example:\n")[2]
+    assert example.startswith(f"  fedbandit {command}" if command else "  fedbandit reproduce")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_in_help_are_valid(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    example = COMMANDS[command].example.splitlines()[0]
+    with pytest.raises(SystemExit) as left:
+        main([*example.split()[1:], "--help"])
+    assert left.value.code == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"fedbandit {fb.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "required: COMMAND"),
+        ("rnu", "unknown command rnu; did you mean run?"),
+        ("reproduct", "unknown command reproduct; did you mean reproduce?"),
+        ("--verison", "unknown option --verison; did you mean --version?"),
+        ("--jobs 3 run x", "unknown option --jobs"),
+        ("run spec.toml --otu x", "unknown option --otu; did you mean --out?"),
+        ("run spec.toml --out x -jobs 3", "unknown option -jobs; did you mean --jobs?"),
+        ("run spec.toml --ou x", "unknown option --ou; did you mean --out?"),
+        ("run spec.toml", "required: --out"),
+        ("run --out x", "required: SPEC.toml"),
+        ("run spec.toml other.toml --out x", "unrecognized arguments: other.toml"),
+        ("run spec.toml --out x --jobs 0", "--jobs: got '0'; expected a whole number"),
+        ("run spec.toml --out x --jobs -2", "--jobs: got '-2'"),
+        ("run spec.toml --out x --jobs two", "--jobs: got 'two'"),
+        ("run spec.toml --out x --jobs 1.5", "--jobs: got '1.5'"),
+        ("reproduce --trails 3 --out x", "unknown option --trails; did you mean --trials?"),
+        ("reproduce --trails=3 --out x", "unknown option --trails; did you mean --trials?"),
+        ("reproduce --trials 0 --out x", "--trials: got '0'"),
+        ("reproduce --rounds 0 --out x", "--rounds: got '0'"),
+        ("reproduce --rounds 1e4 --out x", "--rounds: got '1e4'"),
+        ("reproduce --quik --out x", "unknown option --quik; did you mean --quick?"),
+        ("plot out --format pgn", "--format: got 'pgn'; did you mean png?"),
+        ("plot out --format jpeg", "expected one of png, svg, pdf"),
+        ("plot", "required: DIR"),
+        ("list recipe", "got 'recipe'; did you mean recipes?"),
+    ],
+)
+def test_bad_words_are_answered_with_the_nearest(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words.split())
+    shown = capsys.readouterr()
+    assert left.value.code == 2
+    assert message in shown.err
+    assert shown.out == ""
+
+
+def test_errors_of_the_project_are_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = str(write_spec(tmp_path / "good.toml"))
+    bad = str(write_spec(tmp_path / "bad.toml", worlds={"w": {"kind": "synthetik"}}))
+    place = str(tmp_path / "out")
+    for words, message in [
+        (["run", str(tmp_path / "gone.toml"), "--out", place], "No such file"),
+        (["run", bad, "--out", place], "Did you mean 'synthetic'?"),
+        (["run", good, "--out", good], "cannot be written"),
+        (["run", good, "--out", f"{good}/below"], "cannot be written"),
+        (["reproduce", "--quick", "--out", good], "cannot be written"),
+        (["plot", place], "no finished runs"),
+    ]:
+        assert main(words) == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert shown.err.startswith("fedbandit: error: ")
+        assert message in shown.err
+        assert shown.err.count("\n") == 1
+    assert not Path(place).exists()
+
+
+def test_run_shows_and_writes_the_summary(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = out.parent / "spec.toml"
+    assert main(["run", str(spec), "--out", str(out), "--jobs", "1"]) == 0
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    assert lines[0].startswith("tiny: 50 rounds, 3 trials")
+    assert lines[1].split() == ["setting", "algorithm", "radius", *MEASURES]
+    assert [line.split()[0] for line in lines[2:6]] == ["easy", "easy", "noisy", "noisy"]
+    assert "12 runs: 0 made now, 12 made earlier" in lines
+    assert str(out / "summary.csv") in shown.out
+    assert shown.err == ""
+
+
+def test_summary_has_the_means_of_the_runs(out: Path) -> None:
+    with (out / "summary.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    columns = [f"{measure}_{part}" for measure in MEASURES for part in ("mean", "ci95")]
+    assert list(rows[0]) == ["setting", "algorithm", "radius", "trials", "rounds", *columns]
+    assert [(row["setting"], row["algorithm"]) for row in rows] == [
+        (setting, algorithm) for setting in SPEC["worlds"] for algorithm in SPEC["recipes"]
+    ]
+    regrets = [
+        fb.simulate(
+            fb.FSCLB(
+                dimension=4, sketch_size=3, agents=2, radius=0.3, bounds=fb.Bounds(horizon=50)
+            ),
+            fb.worlds.Synthetic(dimension=4, arms=3, agents=2, seed=seed),
+            rounds=50,
+        ).regret[-1]
+        for seed in (7, 8, 9)
+    ]
+    assert float(rows[0]["regret_mean"]) == pytest.approx(sum(regrets) / 3)
+    assert (rows[0]["trials"], rows[0]["rounds"], rows[0]["radius"]) == ("3", "50", "0.3")
+
+
+def test_piped_output_is_plain_and_progress_is_sparse(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path / "spec.toml")
+    done = _program("run", str(spec), "--out", str(tmp_path / "out"), "--jobs", "1")
+    assert done.returncode == 0
+    assert sorted(done.stderr.splitlines()) == ["floor: done", "sketch: done"]
+    assert "\x1b" not in done.stdout + done.stderr
+    assert done.stdout.count("±") == 1 + 4 * len(MEASURES)
+
+
+def test_plot_draws_what_was_asked_for(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plot", str(out), "--format", "png,svg"]) == 0
+    drawn = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    assert {path.name for path in drawn} == {
+        f"{name}.{kind}" for name in ("reward", "time", "communication") for kind in ("png", "svg")
+    }
+    assert all(path.parent == out / "figures" and path.stat().st_size > 1000 for path in drawn)
+    assert main(["plot", str(out), "--out", str(out), "--format", "png"]) == 0
+    assert (out / "reward.png").exists()
+    (out.parent / "file").touch()
+    assert main(["plot", str(out), "--out", str(out.parent / "file")]) == 2
+
+
+def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    shown = capsys.readouterr().out
+    for name in (*fb.RECIPES, *fb.worlds.WORLDS, *fb.worlds.BUNDLED):
+        assert re.search(rf"^{re.escape(name)} ", shown, re.MULTILINE)
+    assert "sketch_size" in shown
+    assert "alpha=1.0" in shown
+    assert "delta=0.01" in shown
+
+
+@pytest.mark.parametrize("topic", ["recipes", "worlds", "datasets"])
+def test_list_of_one_topic_is_part_of_all(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", topic]) == 0
+    part = capsys.readouterr().out
+    assert main(["list"]) == 0
+    whole = capsys.readouterr().out
+    assert part in whole
+    assert len(part) < len(whole)
+
+
+def test_terminal_gets_drawn_tables() -> None:
+    reader, writer = os.openpty()
+    subprocess.run(
+        [sys.executable, "-m", "fedbandit.cli", "list", "worlds"], stdout=writer, check=True
+    )
+    os.close(writer)
+    shown = os.read(reader, 100_000).decode()
+    os.close(reader)
+    assert "─" in shown
+    assert "synthetic" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["list"], 0, "FSCLB"),
+        (["run", "--help"], 0, "example:"),
+        (["run", "x.toml", "--out", "x"], 2, "pip install 'fedbandit[lab]'"),
+        (["plot", "x"], 2, "pip install 'fedbandit[lab]'"),
+    ],
+)
+def test_bare_install_answers(words: Sequence[str], code: int, message: str) -> None:
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({LAB!r}));"
+        f"from fedbandit.cli import main; sys.exit(main({list(words)!r}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert message in (done.stderr if code else done.stdout)
+    assert "Traceback" not in done.stderr
+
+
+def test_help_imports_nothing_slow() -> None:
+    program = (
+        "import sys; from fedbandit.cli import main\n"
+        "try: main(['--help'])\n"
+        f"finally: print(sorted(set(sys.modules) & set({LAB!r})), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.strip() == "[]"
+
+
+def test_reader_that_stops_early_is_no_error() -> None:
+    program = f"{sys.executable} -m fedbandit.cli list | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"
+    assert done.stderr == ""
+
+
+def test_plain_table_lines_up() -> None:
+    text = plain_table("title", ("name", "n"), [("a", "1"), ("long", "-20")])
+    assert text.splitlines() == ["title", "name    n", "a       1", "long  -20"]
+
+
+def _program(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "fedbandit.cli", *words], capture_output=True, text=True, check=False
+    )
