@@ -14,6 +14,7 @@ test: .venv/ready ## every check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n $(JOBS)
+	FEDBANDIT_COMPILE=0 $(BIN)/pytest -n $(JOBS) tests/core tests/test_simulation.py
 
 .venv/ready: requirements-dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedbandit needs Python >= 3.11, this is " + sys.version.split()[0])'

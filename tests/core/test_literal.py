@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedbandit as fb
-from fedbandit.core.pending import Determinant
+from fedbandit.core.pending_gram import Determinant
 from fedbandit.core.recipe import Recipe
 from fedbandit.worlds import Round, World
 from tests.core import literal

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedbandit.core.checks import checked_arms, checked_reward
+from fedbandit.core.checks import arms_not_finite, checked_arms, checked_reward
 from fedbandit.core.linalg import Array
-from fedbandit.core.margin import first_best
 from fedbandit.core.messages import Collect, Download, Message, Upload, check_moment
 from fedbandit.core.pending import Pending
 from fedbandit.core.state import State, array, check_owner, integer, part, under
@@ -72,13 +71,12 @@ class Agent:
         """
         shown = checked_arms(arms, self._recipe.dimension)
         if self._parts.blind is not None:
-            chosen = int(self._draw() * len(shown))
-        else:
-            policy = self._policy
-            self._squared_widths = policy.reading.squared_widths(shown)
-            bonus = policy.radius * np.sqrt(self._squared_widths)
-            chosen = first_best(shown @ policy.theta + bonus)
-        self._shown = shown
+            return self._choose_blindly(shown)
+        policy, widths = self._policy, np.empty(len(shown))
+        chosen = policy.reading.best(shown, policy.theta, policy.radius, widths)
+        if chosen < 0:
+            raise arms_not_finite(shown)
+        self._shown, self._squared_widths = shown, widths
         self._decisions += 1
         return chosen
 
@@ -122,7 +120,10 @@ class Agent:
         check_moment(message.moment, message.count, self._recipe.dimension)
         if message.version > self._version:
             self._adopt(message.summary, message.moment, message.count, version=message.version)
-            self._pending = self._pending.over(self._base, self._base_reading)
+            if self._count:
+                self._pending = self._pending.over(self._base, self._base_reading)
+            else:
+                self._start_pending()
             if self._parts.own_data:
                 self._decide_on_own_data()
         return None
@@ -197,8 +198,11 @@ class Agent:
 
     def _features(self, arm: int | ArrayLike) -> Array:
         if not isinstance(arm, Integral):
-            only: Array = checked_arms(np.asarray(arm)[None], self._recipe.dimension)[0]
-            return only
+            only = checked_arms(np.asarray(arm)[None], self._recipe.dimension)
+            if not np.isfinite(only).all():
+                raise arms_not_finite(only)
+            x: Array = only[0]
+            return x
         if self._shown is None:
             fix = "Call choose(arms) first, or give the arm's features."
             got = f"index {arm}, and no arms were shown"
@@ -216,10 +220,14 @@ class Agent:
             return float(self._squared_widths[arm])
         return float(self._policy.reading.squared_widths(x[None])[0])
 
-    def _draw(self) -> float:
-        """Return a uniform number that depends on seed, agent and decision alone."""
+    def _choose_blindly(self, shown: Array) -> int:
+        """Pick uniformly, by a number that depends on seed, agent and decision alone."""
+        if not np.isfinite(shown).all():
+            raise arms_not_finite(shown)
         block, place = divmod(self._decisions, _DRAWS)
         if place == 0 or self._draws is None:
             seed = [self._parts.blind or 0, self.index, block]
             self._draws = np.random.default_rng(seed).random(_DRAWS)
-        return float(self._draws[place])
+        self._shown = shown
+        self._decisions += 1
+        return int(self._draws[place] * len(shown))

@@ -48,17 +48,23 @@ def one_of(name: str, value: str, valid: Iterable[str]) -> None:
 
 
 def checked_arms(arms: ArrayLike, dimension: int) -> Array:
-    """Return a copy of the arms as a finite K x d float64 matrix in C order."""
+    """Return a copy of the arms as a K x d float64 matrix in C order."""
     try:
         matrix = np.array(arms, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise _bad_arms(str(error), dimension) from error
     if matrix.ndim != 2 or matrix.shape[1] != dimension or len(matrix) == 0:
         raise _bad_arms(f"an array of shape {matrix.shape}", dimension)
-    if not np.isfinite(matrix).all():
-        row, column = np.argwhere(~np.isfinite(matrix))[0]
-        raise _bad_arms(f"{matrix[row, column]} in arm {row}, feature {column}", dimension)
     return matrix
+
+
+def arms_not_finite(arms: Array) -> InvalidArms:
+    """Return the error for arms that gave a score that is not finite."""
+    found = np.argwhere(~np.isfinite(arms))
+    if not len(found):
+        return _bad_arms(f"features up to {np.abs(arms).max():.1e}, which overflow", arms.shape[1])
+    row, column = found[0]
+    return _bad_arms(f"{arms[row, column]} in arm {row}, feature {column}", arms.shape[1])
 
 
 def checked_reward(reward: float) -> float:

@@ -8,27 +8,34 @@ array is ever formed.
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbandit.core.compiler import kernel, kernel_or
+from fedbandit.core.margin import MARGIN
+
 Array = NDArray[np.float64]
 
 
-def shrink(rows: Array, gram: Array, size: int) -> tuple[Array, float]:
+def shrink(rows: Array, size: int) -> tuple[Array, float]:
     """Frequent Directions: make at most size - 1 orthogonal rows of m, and say what was shed.
 
-    With the eigenvalues g_1 >= g_2 >= ... of gram = rows rows^T (the squared singular values of
-    rows) and delta = g_size (0 if there are fewer), the kept rows are sqrt(g_i - delta) v_i
-    (paper, Alg. 1 lines 7-10 and Alg. 2 lines 3-6). With fewer than ``size`` rows nothing is shed
-    and the rows are only made orthogonal.
+    With the eigenvalues g_1 >= g_2 >= ... of rows rows^T (the squared singular values of rows) and
+    delta = g_size (0 if there are fewer), the kept rows are sqrt(g_i - delta) v_i (paper, Alg. 1
+    lines 7-10 and Alg. 2 lines 3-6). With fewer than ``size`` rows nothing is shed and the rows are
+    only made orthogonal.
 
-    Returns the rows, largest first, and delta. Cost O(m^3 + m^2 d).
+    Returns the rows, largest first, and delta. Cost O(r^3 + r m d) with r = min(m, d): the smaller
+    of rows rows^T and rows^T rows is factorised.
     """
-    values, vectors = np.linalg.eigh(gram)
+    m, d = rows.shape
+    values, vectors = np.linalg.eigh(rows @ rows.T if m <= d else rows.T @ rows)
     values, vectors = values[::-1], vectors[:, ::-1]
-    rank = min(rows.shape)
+    rank = min(m, d)
     delta = max(float(values[size - 1]), 0.0) if size <= rank else 0.0
-    rounding = values[0] * len(values) * np.finfo(float).eps if len(values) else 0.0
-    kept = int(np.count_nonzero(values[: min(size - 1, rank)] > max(delta, rounding)))
-    scaled = vectors[:, :kept] * np.sqrt(1.0 - delta / values[:kept])
-    return scaled.T @ rows, delta
+    rounding = values[0] * rank * np.finfo(float).eps if rank else 0.0
+    kept = int(np.count_nonzero(values[: size - 1] > max(delta, rounding)))
+    values, vectors = values[:kept], vectors[:, :kept]
+    if m > d:
+        return np.ascontiguousarray((vectors * np.sqrt(values - delta)).T), delta
+    return (vectors * np.sqrt(1.0 - delta / values)).T @ rows, delta
 
 
 def sketch_logdet(squares: Array, ridge: float, dimension: int) -> float:
@@ -49,30 +56,35 @@ def sketch_squared_widths(rows: Array, squares: Array, ridge: float, arms: Array
     """
     projected = arms @ rows.T
     explained = (projected * projected) @ (1.0 / (squares + ridge))
-    return np.maximum(squared_norms(arms) - explained, 0.0) / ridge
+    return np.maximum(row_products(arms, arms) - explained, 0.0) / ridge
 
 
-def sketch_growth(
-    rows: Array, squares: Array, ridge: float, pending: Array, gram: Array, shed: float
-) -> float:
+@kernel
+def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, shed: float) -> float:
     """Return log det((c + p) I + S^T S + P^T P) - log det(cI + S^T S), the paper's trigger.
 
-    P are the pending rows (n x d, orthogonal or not), gram = P P^T and p is what they have shed.
-    By the matrix determinant lemma, with c' = c + p and Q = S P^T, this is
+    P are the pending rows (n x d, orthogonal or not) and p is what they have shed. By the matrix
+    determinant lemma, with c' = c + p and Q = S P^T, this is
 
         (d - k) log(c'/c) + sum log((s_i + c')/(s_i + c))
-        + log det(I + (gram - Q^T diag(s + c')^{-1} Q)/c').
+        + log det(I + (P P^T - Q^T diag(s + c')^{-1} Q)/c').
 
-    Cost O(k n d + k n^2 + n^3), where the paper's SVD of [S; P] costs O((k + n)^2 d).
+    With more rows than columns the same matrix is factorised as it is. Cost O((k + n) n d + n^3),
+    or O((k + n) d^2 + d^3), where the paper's SVD of [S; P] costs O((k + n)^2 d).
     """
+    n, d = pending.shape
     raised = ridge + shed
-    crossed = rows @ pending.T
-    inner = gram - crossed.T @ (crossed / (squares + raised)[:, None])
-    inner /= raised
-    inner.flat[:: len(inner) + 1] += 1.0
-    lift = (pending.shape[1] - len(squares)) * np.log1p(shed / ridge)
-    lift += np.log1p(shed / (squares + ridge)).sum()
-    return float(lift) + spd_logdet(inner)
+    if n > d:
+        whole = np.dot(rows.T, rows) + np.dot(pending.T, pending) + raised * np.eye(d)
+        before = (d - len(squares)) * np.log(ridge) + np.log(squares + ridge).sum()
+        grown: float = 2.0 * np.log(np.diag(np.linalg.cholesky(whole))).sum() - before
+        return grown
+    scaled = np.dot(rows, pending.T) / np.sqrt(squares + raised).reshape(-1, 1)
+    inner = (np.dot(pending, pending.T) - np.dot(scaled.T, scaled)) / raised
+    pivots = np.diag(np.linalg.cholesky(inner + np.eye(n)))
+    lift = (d - len(squares)) * np.log1p(shed / ridge) + np.log1p(shed / (squares + ridge)).sum()
+    growth: float = lift + 2.0 * np.log(pivots).sum()
+    return growth
 
 
 def spd_logdet(matrix: Array) -> float:
@@ -80,18 +92,67 @@ def spd_logdet(matrix: Array) -> float:
     return 2.0 * float(np.log(np.linalg.cholesky(matrix).diagonal()).sum())
 
 
-def squared_norms(arms: Array) -> Array:
-    """Return |x|^2 of every row. Cost O(K d)."""
-    norms: Array = np.einsum("kd,kd->k", arms, arms)
-    return norms
+def row_products_numpy(one: Array, other: Array) -> Array:
+    """Return <x, y> for the rows x and y of two matrices. Cost O(K d)."""
+    products: Array = np.einsum("kd,kd->k", one, other)
+    return products
 
 
-def absorb_into_inverse(inverse: Array, x: Array) -> float:
-    """Turn V^{-1} into (V + x x^T)^{-1} in place and return x^T V^{-1} x (Sherman-Morrison).
+@kernel_or(row_products_numpy)
+def row_products(one: Array, other: Array) -> Array:
+    """Return <x, y> for the rows x and y of two matrices. Cost O(K d)."""
+    products = np.zeros(len(one))
+    for k in range(len(one)):
+        for i in range(one.shape[1]):
+            products[k] += one[k, i] * other[k, i]
+    return products
 
-    The log determinant of V grows by log(1 + that). Cost O(d^2).
+
+@kernel
+def absorb_into_gram(matrix: Array, inverse: Array, x: Array) -> float:
+    """Add x x^T to a matrix, and to V in V^{-1} (Sherman-Morrison); return x^T V^{-1} x.
+
+    Both change in place. The log determinant of V grows by log(1 + what is returned). Cost O(d^2).
     """
-    solved = inverse @ x
-    gain = max(float(x @ solved), 0.0)
+    solved = np.dot(inverse, x)
+    gain: float = max(np.dot(x, solved), 0.0)
+    matrix += np.outer(x, x)
     inverse -= np.outer(solved, solved / (1.0 + gain))
     return gain
+
+
+@kernel
+def sketch_ucb(
+    arms: Array,
+    theta: Array,
+    radius: float,
+    rows: Array,
+    squares: Array,
+    ridge: float,
+    widths: Array,
+) -> int:
+    """Return the arm with the best <theta, x> + beta |x|_{V^-1}, V = cI + S^T S.
+
+    As ``first_best``. Fills ``widths`` with what ``sketch_squared_widths`` returns. Cost O(K k d):
+    one product of the arms with the sketch.
+    """
+    projected = np.dot(arms, rows.T)
+    explained = np.dot(projected * projected, 1.0 / (squares + ridge))
+    widths[:] = np.maximum(row_products(arms, arms) - explained, 0.0) / ridge
+    return first_best(np.dot(arms, theta) + radius * np.sqrt(widths))
+
+
+@kernel
+def gram_ucb(arms: Array, theta: Array, radius: float, inverse: Array, widths: Array) -> int:
+    """Return the arm with the best <theta, x> + beta |x|_{V^-1}, from V^{-1}. Cost O(K d^2)."""
+    widths[:] = np.maximum(row_products(np.dot(arms, inverse), arms), 0.0)
+    return first_best(np.dot(arms, theta) + radius * np.sqrt(widths))
+
+
+@kernel
+def first_best(scores: Array) -> int:
+    """Return the first arm within the margin of the best score; -1 if a score is not finite."""
+    if not np.isfinite(scores.sum()):
+        return -1
+    top = scores.max()
+    return int(np.argmax(scores >= top - MARGIN * max(1.0, abs(top))))

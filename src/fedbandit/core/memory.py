@@ -6,7 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedbandit.core.pending import Determinant, Pending, PendingGram, PendingSketch
+from fedbandit.core.pending import Pending
+from fedbandit.core.pending_gram import Determinant, PendingGram
+from fedbandit.core.pending_sketch import PendingSketch
 from fedbandit.core.state import State, array, number
 from fedbandit.core.summary import (
     Gram,
@@ -31,6 +33,11 @@ class Memory(Protocol):
     @property
     def ridge(self) -> float:
         """The ridge, lambda."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """How many observations a pending buffer takes in before it sheds."""
         ...
 
     def empty(self) -> Summary:
@@ -66,6 +73,11 @@ class GramMemory:
     ridge: float
     determinant: Determinant = "rank-one"
 
+    @property
+    def capacity(self) -> int:
+        """One: nothing is ever shed, and every observation is alike."""
+        return 1
+
     def empty(self) -> Gram:
         """Return the zero matrix."""
         return empty_gram(self.dimension)
@@ -99,12 +111,21 @@ class GramMemory:
 
 @dataclass(frozen=True, slots=True)
 class SketchMemory:
-    """Remember a sketch of fewer than ``size`` rows, read with or without what it has shed."""
+    """Remember a sketch of fewer than ``size`` rows, read with or without what it has shed.
+
+    Pending data is shrunk once ``buffer`` rows are there (default: ``size``).
+    """
 
     dimension: int
     ridge: float
     size: int
     compensated: bool = True
+    buffer: int | None = None
+
+    @property
+    def capacity(self) -> int:
+        """The buffer, or the size where there is none."""
+        return self.size if self.buffer is None else self.buffer
 
     def empty(self) -> Sketch:
         """Return the sketch without rows."""
@@ -116,7 +137,13 @@ class SketchMemory:
 
     def pending(self, base: Sketch, reading: SketchReading) -> PendingSketch:
         """Return an empty buffer."""
-        return PendingSketch(base, reading, ridge=self.ridge, compensated=self.compensated)
+        return PendingSketch(
+            base,
+            reading,
+            ridge=self.ridge,
+            compensated=self.compensated,
+            capacity=self.capacity,
+        )
 
     def check(self, summary: object) -> None:
         """Raise InvalidMessage unless it is a sketch of this dimension and size."""

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from fedbandit.core.checks import at_least, not_negative, one_of, positive, within
 from fedbandit.core.memory import GramMemory, SketchMemory
 from fedbandit.core.parts import Parts
-from fedbandit.core.pending import Determinant
+from fedbandit.core.pending_gram import Determinant
 from fedbandit.core.radius import Constant, Federated, Radius, SelfNormalised, Uncompensated
 from fedbandit.core.recipe import Recipe, recipe
 from fedbandit.core.reply import ToAll, ToOwed
@@ -28,14 +28,23 @@ def FSCLB(
     alpha: float = 1.0,
     ridge: float = 1.0,
     radius: TightRadius = 0.5,
+    cadence: Literal["paper", "buffered"] = "paper",
+    buffer: int | None = None,
     bounds: Bounds = Bounds(),
 ) -> Parts:
     """Federated Sketch Contextual Linear Bandits: agents send sketches, and only when it matters.
 
     Decides on the last download in O(K l d), uploads O(l d) numbers once the determinant of what it
     holds has grown by 1 + alpha. ``radius`` is a constant, ``"paper"`` (eq. 1) or ``"tight"``.
+
+    ``cadence="paper"`` sheds at every observation past the sketch's size; ``"buffered"`` keeps up
+    to ``buffer`` rows (default 4 l) and sheds when they are full or sent, which sheds less, costs
+    less and keeps every guarantee.
     """
-    memory = SketchMemory(dimension, _checked_ridge(ridge), _sketch_size(sketch_size, dimension))
+    size = _sketch_size(sketch_size, dimension)
+    memory = SketchMemory(
+        dimension, _checked_ridge(ridge), size, buffer=_buffer(cadence, buffer, size)
+    )
     positive("alpha", alpha)
     theory: dict[str, Radius] = {
         form: Federated(
@@ -247,6 +256,20 @@ def _sketch_size(size: int, dimension: int) -> int:
     why = "a sketch keeps one row less than its size; size d + 1 sheds nothing"
     within("sketch_size", size, 2, dimension + 1, why=why)
     return int(size)
+
+
+def _buffer(cadence: str, buffer: int | None, size: int) -> int | None:
+    one_of("cadence", cadence, ["paper", "buffered"])
+    if cadence == "buffered":
+        buffer = 4 * size if buffer is None else buffer
+        at_least("buffer", buffer, size)
+        return int(buffer)
+    if buffer is not None:
+        fix = "Say cadence='buffered', or leave buffer out."
+        raise InvalidParameter(
+            complaint("buffer", got=buffer, expected="none with cadence='paper'", fix=fix)
+        )
+    return None
 
 
 def _at_least_one(name: str, value: float) -> None:

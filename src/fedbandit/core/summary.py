@@ -11,12 +11,14 @@ import numpy as np
 
 from fedbandit.core.linalg import (
     Array,
+    gram_ucb,
+    row_products,
     shrink,
     sketch_logdet,
     sketch_solve,
     sketch_squared_widths,
+    sketch_ucb,
     spd_logdet,
-    squared_norms,
 )
 
 
@@ -64,6 +66,10 @@ class Reading(Protocol):
         """x^T V^{-1} x for every row x of arms (K x d)."""
         ...
 
+    def best(self, arms: Array, theta: Array, radius: float, widths: Array) -> int:
+        """Return the arm to play, or -1 if a score is not finite; fill in the squared widths."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class GramReading:
@@ -80,8 +86,12 @@ class GramReading:
 
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms."""
-        widths: Array = np.einsum("kd,kd->k", arms @ self.inverse, arms)
-        return np.maximum(widths, 0.0)
+        widths: Array = np.maximum(row_products(arms @ self.inverse, arms), 0.0)
+        return widths
+
+    def best(self, arms: Array, theta: Array, radius: float, widths: Array) -> int:
+        """Return the arm to play, or -1 if a score is not finite; fill in the squared widths."""
+        return gram_ucb(arms, theta, radius, self.inverse, widths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +122,17 @@ class SketchReading:
         """x^T V^{-1} x for every row x of arms."""
         return sketch_squared_widths(self.rows, self.squares, self.ridge, arms)
 
+    def best(self, arms: Array, theta: Array, radius: float, widths: Array) -> int:
+        """Return the arm to play, or -1 if a score is not finite; fill in the squared widths."""
+        return sketch_ucb(arms, theta, radius, self.rows, self.squares, self.ridge, widths)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gram:
-    """X^T X itself (d x d)."""
+    """X^T X itself (d x d). What reading it costs is paid once, by the first who holds it."""
 
     matrix: Array
+    _readings: dict[float, GramReading] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def dimension(self) -> int:
@@ -136,10 +151,12 @@ class Gram:
         return replace(self, matrix=self.matrix + other.matrix)
 
     def read(self, ridge: float) -> GramReading:
-        """Read as ridge I + X^T X. Cost O(d^3)."""
-        matrix = self.matrix + ridge * np.eye(len(self.matrix))
-        inverse: Array = np.linalg.inv(matrix).astype(np.float64, copy=False)
-        return GramReading(inverse, spd_logdet(matrix))
+        """Read as ridge I + X^T X. Cost O(d^3), once."""
+        if ridge not in self._readings:
+            matrix = self.matrix + ridge * np.eye(len(self.matrix))
+            inverse: Array = np.linalg.inv(matrix).astype(np.float64, copy=False)
+            self._readings[ridge] = GramReading(inverse, spd_logdet(matrix))
+        return self._readings[ridge]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +174,7 @@ class Sketch:
     squares: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "squares", squared_norms(self.rows))
+        object.__setattr__(self, "squares", row_products(self.rows, self.rows))
 
     @property
     def dimension(self) -> int:
@@ -179,9 +196,7 @@ class Sketch:
         shed = self.shed + other.shed
         if not len(self.rows):
             return replace(other, shed=shed)
-        crossed = self.rows @ other.rows.T
-        gram = np.block([[np.diag(self.squares), crossed], [crossed.T, np.diag(other.squares)]])
-        rows, delta = shrink(np.vstack([self.rows, other.rows]), gram, self.size)
+        rows, delta = shrink(np.vstack([self.rows, other.rows]), self.size)
         return replace(self, rows=rows, shed=shed + delta)
 
     def read(self, ridge: float, *, compensated: bool = True) -> SketchReading:
@@ -205,5 +220,5 @@ def empty_sketch(dimension: int, size: int) -> Sketch:
 
 def sketch_of(rows: Array, *, shed: float, size: int) -> Sketch:
     """Make a sketch of m rows, orthogonal or not, many or few. Cost O(m^3 + m^2 d)."""
-    kept, delta = shrink(rows, rows @ rows.T, size)
+    kept, delta = shrink(rows, size)
     return Sketch(kept, shed + delta, size)

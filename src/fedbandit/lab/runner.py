@@ -13,6 +13,7 @@ import pyarrow as pa
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import threadpool_limits
 
+from fedbandit.core import compiler
 from fedbandit.errors import InvalidParameter, LocalError, complaint
 from fedbandit.lab.lock import sole_writer
 from fedbandit.lab.progress import Progress
@@ -104,6 +105,7 @@ def _make_in_worker(index: int, task: Task, store: Store) -> int:
 
 
 def _make_one(task: Task, store: Store) -> None:
+    compiler.load()  # a BLAS that is loaded later would not be limited
     with _named(task), threadpool_limits(limits=1):
         trace = simulate(task.recipe, task.world, rounds=task.rounds)
         store.write(task.key, record(task, trace))

@@ -1,0 +1,70 @@
+"""The rank-one eigen-update against LAPACK, and one absorbed row against a whole shrink."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fedbandit.core.arrowhead import absorb_row, arrowhead_eigh
+from fedbandit.core.linalg import shrink
+from tests.core.histories import histories
+
+Array = NDArray[np.float64]
+Eigh = Callable[[Array, Array, float], tuple[Array, Array]]
+
+
+@st.composite
+def arrowheads(draw: st.DrawFn) -> tuple[Array, Array, float]:
+    """Return poles, weights and corner of a semidefinite arrowhead matrix, nasty ones included."""
+    n = draw(st.integers(1, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = draw(st.sampled_from([1e-6, 1.0, 1e6]))
+    squares = scale * np.sort(rng.random(n))[::-1]
+    crossed = np.sqrt(squares * scale) * rng.standard_normal(n)
+    match draw(st.sampled_from(["plain", "equal poles", "no weights", "tiny poles", "one weight"])):
+        case "equal poles":
+            squares[:] = squares[0]
+        case "no weights":
+            crossed[rng.random(n) < 0.7] = 0.0
+        case "tiny poles":
+            squares[n // 2 :] *= 1e-13
+            crossed[n // 2 :] *= 1e-8
+        case "one weight":
+            crossed[1:] *= 1e-12
+    needed = float(np.sum(np.divide(crossed**2, squares, where=squares > 0, out=np.zeros(n))))
+    return squares, crossed, needed + draw(st.sampled_from([0.0, 1e-9, 1.0])) * scale
+
+
+@pytest.mark.parametrize("eigh", [arrowhead_eigh, arrowhead_eigh.source, arrowhead_eigh.plain])
+@given(case=arrowheads())
+def test_it_is_the_eigendecomposition(eigh: Eigh, case: tuple[Array, Array, float]) -> None:
+    squares, crossed, corner = case
+    n = len(squares)
+    matrix = np.diag(np.append(squares, corner))
+    matrix[n, :n] = matrix[:n, n] = crossed
+    with np.errstate(all="ignore"):
+        values, vectors = eigh(squares, crossed, corner)
+    loose = 1e-13 * float(np.linalg.norm(matrix))
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix)[::-1], atol=loose, rtol=0)
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(n + 1), atol=1e-13)
+    np.testing.assert_allclose((vectors.T * values) @ vectors, matrix, atol=loose)
+
+
+@given(histories(most=30), st.integers(2, 8))
+def test_absorbing_a_row_is_shrinking_all_rows(arms: Array, size: int) -> None:
+    """The same matrix and the same shed; the rows may differ by a rotation where norms tie."""
+    size = min(size, arms.shape[1])
+    if len(arms) < size or size < 2:
+        return
+    rows, _ = shrink(arms[:-1], size)
+    if len(rows) != size - 1:
+        return
+    kept, delta = absorb_row(rows, arms[-1])
+    expected, shed = shrink(np.vstack([rows, arms[-1]]), size)
+    loose = 1e-12 * (1e-300 + np.sum(arms**2))
+    assert delta == pytest.approx(shed, abs=loose)
+    np.testing.assert_allclose(kept.T @ kept, expected.T @ expected, atol=loose)
+    np.testing.assert_allclose(kept @ kept.T, np.diag(np.sum(kept**2, axis=1)), atol=loose)
