@@ -84,6 +84,48 @@ def fsclb(
     return played
 
 
+def fsclb_buffered(
+    rounds: list[Round],
+    *,
+    d: int,
+    size: int,
+    buffer: int,
+    M: int,
+    alpha: float,
+    lam: float,
+    beta: float,
+) -> Played:
+    """FSCLB with a buffer: rows are kept raw and sketched when the buffer is full or is sent."""
+    eye = np.eye(d)
+    V = [lam * eye for _ in range(M)]
+    rows = [np.zeros((0, d)) for _ in range(M)]
+    rho = [0.0] * M
+    theta: list[Array] = [np.zeros(d) for _ in range(M)]
+    b = [np.zeros(d) for _ in range(M)]
+    S_ser, b_ser, Delta = np.zeros((size, d)), np.zeros(d), 0.0
+    played = Played()
+    for m, arms, _, rewards in rounds:
+        k = ucb(theta[m], np.linalg.inv(V[m]), beta, arms)
+        b[m] = b[m] + rewards[k] * arms[k]
+        rows[m] = np.vstack([rows[m], arms[k]])
+        if len(rows[m]) == buffer:
+            rows[m], delta = scfd(rows[m], size)
+            rows[m], rho[m] = rows[m][: size - 1], rho[m] + delta
+        growth = logdet(V[m] + rows[m].T @ rows[m] + rho[m] * eye) - logdet(V[m])
+        upload = exceeds(growth, np.log(1 + alpha))
+        if upload:
+            rows[m], delta = scfd(rows[m], size)
+            Delta += rho[m] + delta
+            S_ser, delta = scfd(np.vstack([S_ser, rows[m]]), size)
+            Delta, b_ser = Delta + delta, b_ser + b[m]
+            V[m] = (lam + Delta) * eye + S_ser.T @ S_ser
+            theta[m] = np.linalg.solve(V[m], b_ser)
+            rows[m], rho[m], b[m] = np.zeros((0, d)), 0.0, np.zeros(d)
+        played.arm.append(k)
+        played.uploaded.append(upload)
+    return played
+
+
 def fedlinucb(
     rounds: list[Round], *, d: int, M: int, alpha: float, lam: float, beta: float
 ) -> Played:

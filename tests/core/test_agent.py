@@ -16,6 +16,9 @@ from fedbandit.core.messages import Download
 D, M = 6, 3
 BUILDS: dict[str, Callable[[], fb.Recipe]] = {
     "FSCLB": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M),
+    "FSCLB, buffered": lambda: fb.FSCLB(
+        dimension=D, sketch_size=3, agents=M, cadence="buffered", buffer=8, alpha=9.0
+    ),
     "FSCLB, paper": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="paper"),
     "FSCLB, tight": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="tight"),
     "FedLinUCB": lambda: fb.FedLinUCB(dimension=D, agents=M),

@@ -68,6 +68,36 @@ def test_fsclb(world: World, size: int, alpha: float, ridge: float) -> None:
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+@pytest.mark.parametrize(("size", "buffer"), [(5, 5), (5, 10), (4, 30)])
+def test_fsclb_buffered(world: World, size: int, buffer: int) -> None:
+    d = world.dimension
+    expected = literal.fsclb_buffered(
+        list(world.rounds(ROUNDS)),
+        d=d,
+        size=size,
+        buffer=buffer,
+        M=M,
+        alpha=1.0,
+        lam=1.0,
+        beta=0.3,
+    )
+    recipe = fb.FSCLB(
+        dimension=d, sketch_size=size, agents=M, radius=0.3, cadence="buffered", buffer=buffer
+    )
+    assert_same(recipe, world, expected, ROUNDS)
+
+
+def test_a_buffer_as_small_as_the_sketch_is_the_papers_cadence() -> None:
+    world = WORLDS["isotropic"]
+    common = {"dimension": 12, "sketch_size": 5, "agents": M, "radius": 0.3}
+    paper = fb.simulate(fb.RECIPES["FSCLB"](**common), world, rounds=ROUNDS)
+    tight = fb.RECIPES["FSCLB"](**common, cadence="buffered", buffer=5)
+    trace = fb.simulate(tight, world, rounds=ROUNDS)
+    np.testing.assert_array_equal(trace.arm, paper.arm)
+    np.testing.assert_array_equal(trace.scalars, paper.scalars)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 @pytest.mark.parametrize("determinant", ["rank-one", "every-round"])
 def test_fedlinucb(world: World, determinant: Determinant) -> None:
     d = world.dimension

@@ -20,6 +20,7 @@ MEMORIES: dict[str, Memory] = {
     "sketch": SketchMemory(D, RIDGE, size=4),
     "sketch, uncompensated": SketchMemory(D, RIDGE, size=4, compensated=False),
     "sketch, nothing shed": SketchMemory(D, RIDGE, size=D + 1),
+    "sketch, buffered": SketchMemory(D, RIDGE, size=4, buffer=11),
 }
 every_memory = pytest.mark.parametrize("memory", MEMORIES.values(), ids=MEMORIES)
 

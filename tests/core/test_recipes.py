@@ -44,6 +44,13 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("FSCLB", {"sketch_size": 3, "alpha": 0.0}, "alpha: got 0.0; expected a finite number > 0"),
     ("FSCLB", {"sketch_size": 3, "ridge": 0}, "ridge: got 0; expected a finite number > 0"),
     ("FSCLB", {"sketch_size": 3, "radius": "papre"}, "Did you mean 'paper'"),
+    ("FSCLB", {"sketch_size": 3, "cadence": "bufered"}, "Did you mean 'buffered'"),
+    ("FSCLB", {"sketch_size": 3, "buffer": 9}, "buffer: got 9; expected none with cadence='paper'"),
+    (
+        "FSCLB",
+        {"sketch_size": 4, "cadence": "buffered", "buffer": 3},
+        "buffer: got 3; expected a whole number >= 4",
+    ),
     ("SOFUL", {"sketch_size": 1}, "sketch_size: got 1"),
     ("CBSCFD", {"sketch_size": 9}, "sketch_size: got 9"),
     ("FedLinUCB", {"alpha": -1.0}, "alpha: got -1.0"),

@@ -1,0 +1,1 @@
+"""Performance as ratios in one run: contenders alternate, one thread, medians. ``make bench``."""

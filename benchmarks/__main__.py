@@ -1,0 +1,37 @@
+"""Run the benchmarks: ``python -m benchmarks [SECTION ...] [--out FILE]``."""
+
+import os
+
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"  # before numpy is loaded
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.sections import SECTIONS, Table
+from fedbandit.core.compiler import COMPILES
+from fedbandit.lab.machine import environment
+
+
+def markdown(table: Table) -> str:
+    lines = [table.columns, ("---",) * len(table.columns), *table.rows]
+    return "\n".join([f"## {table.title}", "", *(f"| {' | '.join(row)} |" for row in lines), ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="default: all")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results.md"))
+    asked = parser.parse_args()
+    facts = environment() | {"compiled": "yes" if COMPILES else "no", "BLAS threads": "1"}
+    text = "\n".join(f"- {name}: {value}" for name, value in facts.items()) + "\n"
+    for section in asked.sections or SECTIONS:
+        print(f"measuring: {section}", file=sys.stderr)
+        table = markdown(SECTIONS[section]())
+        print(table)
+        text += "\n" + table
+        asked.out.write_text(f"# Benchmarks\n\n{text}")
+
+
+main()

@@ -1,0 +1,32 @@
+"""Who is compared: the paper's algorithm both ways, and FedLinUCB as published and at its best."""
+
+import fedbandit as fb
+from benchmarks.play import AGENTS
+
+RADIUS = 0.3
+SIZES = ((50, 20), (100, 40), (400, 40), (1000, 50), (4000, 50))
+"""Dimension and sketch size, as in the design notes."""
+
+
+def buffered(dimension: int, sketch_size: int) -> fb.Recipe:
+    return fb.FSCLB(
+        dimension=dimension,
+        sketch_size=sketch_size,
+        agents=AGENTS,
+        radius=RADIUS,
+        cadence="buffered",
+    )
+
+
+def paper(dimension: int, sketch_size: int) -> fb.Recipe:
+    return fb.FSCLB(dimension=dimension, sketch_size=sketch_size, agents=AGENTS, radius=RADIUS)
+
+
+def published(dimension: int) -> fb.Recipe:
+    return fb.FedLinUCB(
+        dimension=dimension, agents=AGENTS, radius=RADIUS, determinant="every-round"
+    )
+
+
+def rank_one(dimension: int) -> fb.Recipe:
+    return fb.FedLinUCB(dimension=dimension, agents=AGENTS, radius=RADIUS)

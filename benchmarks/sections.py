@@ -1,0 +1,195 @@
+"""What is measured: one function for each table, which returns its title, columns and rows."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from time import perf_counter
+
+import numpy as np
+
+import fedbandit as fb
+from benchmarks import contenders
+from benchmarks.play import AGENTS, ARMS, Player, alternate, median_microseconds, settle, tape
+from tests.core import literal
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, what the columns are, and rows of text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def steady_rounds() -> Table:
+    """Choose and observe between two syncs, after thousands of rounds."""
+    rows = []
+    for d, size in contenders.SIZES:
+        ours = Player(contenders.buffered(d, size))
+        theirs, best = Player(contenders.published(d)), Player(contenders.rank_one(d))
+        settle(ours, d, 4000)
+        for player in (theirs, best):  # what a round costs does not depend on what was learnt
+            settle(player, d, 2000 if d <= 100 else 100 if d <= 1000 else 0)
+        slow = d > 400
+        alternate([ours], d, blocks=30, block=200)
+        alternate([ours, theirs, best], d, blocks=3 if slow else 12, block=4 if d > 1000 else 20)
+        rng = np.random.default_rng(0)
+        arms, sketch = rng.standard_normal((ARMS, d)), rng.standard_normal((size - 1, d))
+        floor = median_microseconds(lambda a=arms, s=sketch: a @ s.T)
+        rows.append(
+            (
+                f"{d}, {size}",
+                f"{ours.steady:.1f}",
+                f"{theirs.steady:.1f}",
+                f"{best.steady:.1f}",
+                f"{theirs.steady / ours.steady:.1f}",
+                f"{floor:.1f}",
+                f"{ours.steady / floor:.1f}",
+            )
+        )
+    return Table(
+        "Steady round, buffered (us)",
+        ("d, l", "FSCLB", "FedLinUCB", "rank-one", "published / ours", "product", "ours / product"),
+        tuple(rows),
+    )
+
+
+def whole_runs() -> Table:
+    """Everything but the world, from the first round on; fewer rounds where d is large."""
+    rows = []
+    for d, size in contenders.SIZES[:-1]:
+        rounds = {50: 20_000, 100: 20_000, 400: 2_000, 1000: 200}[d]
+        players = {
+            "buffered": Player(contenders.buffered(d, size)),
+            "paper": Player(contenders.paper(d, size)),
+            "published": Player(contenders.published(d)),
+            "rank-one": Player(contenders.rank_one(d)),
+        }
+        alternate(list(players.values()), d, blocks=rounds // 100, block=100)
+        spent = {name: player.whole for name, player in players.items()}
+        slow = _literal(d, size, rounds)
+        rows.append(
+            (
+                f"{d}, {size}",
+                f"{rounds:,}",
+                *(f"{value:.1f}" for value in spent.values()),
+                f"{spent['published'] / spent['buffered']:.1f}",
+                f"{spent['published'] / spent['paper']:.1f}",
+                f"{slow / spent['paper']:.1f}",
+            )
+        )
+    names = ("buffered", "paper", "published", "rank-one")
+    ratios = ("published / buffered", "published / paper", "literal / paper")
+    return Table("Whole runs (us a round)", ("d, l", "rounds", *names, *ratios), tuple(rows))
+
+
+def _literal(d: int, size: int, rounds: int) -> float:
+    """Microseconds a round of the literal FSCLB, over as many rounds."""
+    world = list(islice(tape(d), rounds))
+    start = perf_counter()
+    literal.fsclb(world, d=d, size=size, M=AGENTS, alpha=1.0, lam=1.0, beta=contenders.RADIUS)
+    return 1e6 * (perf_counter() - start) / rounds
+
+
+def growth() -> Table:
+    """Time of a steady round against d and against l, and the slope in logs."""
+    rows = []
+    for title, sizes in (
+        ("d, at l = 50", [(d, 50) for d in (500, 1000, 2000, 5000, 10_000, 20_000)]),
+        ("l, at d = 4000", [(4000, size) for size in (20, 40, 80, 160)]),
+    ):
+        spent = []
+        for d, size in sizes:
+            player = Player(contenders.buffered(d, size))
+            settle(player, d, 1500)
+            alternate([player], d, blocks=10, block=50)
+            spent.append(player.steady)
+        along = [d if title.startswith("d") else size for d, size in sizes]
+        slope = np.polyfit(np.log(along), np.log(spent), 1)[0]
+        times = ", ".join(f"{x}: {t:.0f}" for x, t in zip(along, spent, strict=True))
+        rows.append((title, times, f"{slope:.2f}"))
+    return Table("Growth of a steady round", ("against", "us", "slope in logs"), tuple(rows))
+
+
+def server_merge() -> Table:
+    """One merge at d = 1000, l = 50, against the eigh and the two products that it needs."""
+    d, size = 1000, 50
+    rng = np.random.default_rng(0)
+    one, other = (
+        fb.core.summary.sketch_of(rng.standard_normal((200, d)), shed=0.0, size=size)
+        for _ in range(2)
+    )
+    stacked = np.vstack([one.rows, other.rows])
+    gram = stacked @ stacked.T
+    turn = np.linalg.eigh(gram)[1][:, : size - 1]
+
+    def bare() -> object:
+        np.linalg.eigh(stacked @ stacked.T)
+        return turn.T @ stacked
+
+    ours = median_microseconds(lambda: one.merge(other), repeats=10)
+    least = median_microseconds(bare, repeats=10)
+    row = (f"{ours:.0f}", f"{least:.0f}", f"{ours / least:.2f}")
+    return Table(
+        "Server merge, d = 1000, l = 50 (us)", ("merge", "eigh and products", "ratio"), (row,)
+    )
+
+
+def linucb() -> Table:
+    """LinUCB against a plain numpy loop with Sherman-Morrison."""
+    rows = []
+    for d in (20, 50, 100, 400):
+        rounds = list(islice(tape(d, agents=1), 2000))
+        player = Player(fb.LinUCB(dimension=d, radius=contenders.RADIUS))
+        player.play(rounds[:50])
+        player.quiet.clear()
+        player.play(rounds)
+        plain = _sherman_morrison(d, rounds)
+        rows.append((str(d), f"{player.whole:.1f}", f"{plain:.1f}", f"{plain / player.whole:.2f}"))
+    return Table(
+        "LinUCB (us a round)", ("d", "ours", "plain numpy loop", "loop / ours"), tuple(rows)
+    )
+
+
+def _sherman_morrison(d: int, rounds: list[fb.Round]) -> float:
+    inverse, b = np.eye(d), np.zeros(d)
+    start = perf_counter()
+    for _, arms, _, rewards in rounds:
+        theta = inverse @ b
+        widths = np.sqrt(np.einsum("kd,kd->k", arms @ inverse, arms))
+        k = int(np.argmax(arms @ theta + contenders.RADIUS * widths))
+        x = arms[k]
+        solved = inverse @ x
+        inverse -= np.outer(solved, solved) / (1.0 + x @ solved)
+        b += rewards[k] * x
+    return 1e6 * (perf_counter() - start) / len(rounds)
+
+
+CROWD = """
+import resource, fedbandit as fb, numpy as np
+recipe = fb.FSCLB(dimension=100, sketch_size=20, agents=100_000, radius=0.3)
+world = fb.worlds.Synthetic(dimension=100, arms=10, agents=100_000, seed=0)
+trace = fb.simulate(recipe, world, rounds=300_000)
+print(trace.uploads[-1], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+"""
+
+
+def memory() -> Table:
+    """100,000 simulated agents at d = 100, l = 20, in a process of their own."""
+    run = subprocess.run([sys.executable, "-c", CROWD], capture_output=True, text=True, check=True)
+    uploads, gib = run.stdout.split()
+    row = ("100,000", "300,000", uploads, f"{float(gib):.2f}")
+    return Table("Memory, d = 100, l = 20", ("agents", "rounds", "uploads", "peak GiB"), (row,))
+
+
+SECTIONS: dict[str, Callable[[], Table]] = {
+    "steady": steady_rounds,
+    "whole": whole_runs,
+    "growth": growth,
+    "merge": server_merge,
+    "linucb": linucb,
+    "memory": memory,
+}
