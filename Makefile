@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test lint clean
+.PHONY: demo test bench clean
 
 demo: .venv/ready ## a short reproduction of the paper, into demo/
 	$(BIN)/fedbandit reproduce --quick --jobs $(JOBS) --out demo
@@ -22,6 +22,9 @@ test: .venv/ready ## every check
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	touch $@
+
+bench: .venv/ready ## performance as ratios, into benchmarks/results.md
+	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and what the demo wrote
 	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

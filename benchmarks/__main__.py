@@ -1,16 +1,13 @@
 """Run the benchmarks: ``python -m benchmarks [SECTION ...] [--out FILE]``."""
 
-import os
-
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"  # before numpy is loaded
-
 import argparse
 import sys
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from benchmarks.sections import SECTIONS, Table
-from fedbandit.core.compiler import COMPILES
+from fedbandit.core import compiler
 from fedbandit.lab.machine import environment
 
 
@@ -24,8 +21,9 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="default: all")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results.md"))
     asked = parser.parse_args()
-    facts = environment() | {"compiled": "yes" if COMPILES else "no", "BLAS threads": "1"}
-    text = "\n".join(f"- {name}: {value}" for name, value in facts.items()) + "\n"
+    text = "\n".join(f"- {name}: {value}" for name, value in environment().items()) + "\n"
+    compiler.load()
+    threadpool_limits(limits=1)
     for section in asked.sections or SECTIONS:
         print(f"measuring: {section}", file=sys.stderr)
         table = markdown(SECTIONS[section]())

@@ -8,11 +8,11 @@ from itertools import islice
 from time import perf_counter
 
 import numpy as np
+from tests.core import literal
 
 import fedbandit as fb
 from benchmarks import contenders
 from benchmarks.play import AGENTS, ARMS, Player, alternate, median_microseconds, settle, tape
-from tests.core import literal
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedbandit import wire
 from fedbandit.core.agent import Agent
+from fedbandit.core.checks import whole
 from fedbandit.core.messages import Message, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
@@ -127,11 +128,7 @@ def _deliver(first: Upload, agents: list[Agent], server: Server) -> list[Upload 
 
 
 def _check(recipe: Recipe, world: World, rounds: int) -> None:
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0:
-        fix = "Give the number of rounds to play."
-        raise InvalidParameter(
-            complaint("simulate, rounds", got=repr(rounds), expected="a whole number", fix=fix)
-        )
+    whole("rounds", rounds, least=0)
     for what in ("dimension", "agents"):
         have, want = getattr(recipe, what), getattr(world, what)
         fits = have == want if what == "dimension" else have >= want

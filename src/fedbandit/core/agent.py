@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,10 +87,10 @@ class Agent:
         pending: it must reach the server once.
         """
         reward = checked_reward(reward)
-        x = self._features(arm)
+        x, squared_width = self._played(arm)
         if self._parts.blind is not None:
             return None
-        self._pending.absorb(x, self._squared_width(arm, x))
+        self._pending.absorb(x, squared_width)
         self._moment += reward * x
         self._count += 1
         if self._parts.own_data:
@@ -196,13 +195,13 @@ class Agent:
         self._start_pending()
         return upload
 
-    def _features(self, arm: int | ArrayLike) -> Array:
-        if not isinstance(arm, Integral):
-            only = checked_arms(np.asarray(arm)[None], self._recipe.dimension)
-            if not np.isfinite(only).all():
-                raise arms_not_finite(only)
-            x: Array = only[0]
-            return x
+    def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:
+        """Return an arm's features, and its squared width in what the agent decides with."""
+        if not isinstance(arm, int | np.integer):
+            features = checked_arms(np.asarray(arm)[None], self._recipe.dimension)
+            if not np.isfinite(features).all():
+                raise arms_not_finite(features)
+            return features[0], float(self._policy.reading.squared_widths(features)[0])
         if self._shown is None:
             fix = "Call choose(arms) first, or give the arm's features."
             got = f"index {arm}, and no arms were shown"
@@ -211,14 +210,9 @@ class Agent:
             expected = f"an index from 0 to {len(self._shown) - 1}"
             fix = "Give the index of one of the arms that choose was shown last."
             raise InvalidArms(complaint("observe, arm", got=arm, expected=expected, fix=fix))
-        features: Array = self._shown[arm]
-        return features
-
-    def _squared_width(self, arm: int | ArrayLike, x: Array) -> float:
-        """Return x^T V^{-1} x; choosing has computed it unless the policy has changed since."""
-        if isinstance(arm, Integral) and self._squared_widths is not None:
-            return float(self._squared_widths[arm])
-        return float(self._policy.reading.squared_widths(x[None])[0])
+        if self._squared_widths is None:  # the policy has changed since
+            self._squared_widths = self._policy.reading.squared_widths(self._shown)
+        return self._shown[arm], float(self._squared_widths[arm])
 
     def _choose_blindly(self, shown: Array) -> int:
         """Pick uniformly, by a number that depends on seed, agent and decision alone."""
@@ -228,6 +222,6 @@ class Agent:
         if place == 0 or self._draws is None:
             seed = [self._parts.blind or 0, self.index, block]
             self._draws = np.random.default_rng(seed).random(_DRAWS)
-        self._shown = shown
+        self._shown, self._squared_widths = shown, np.zeros(len(shown))
         self._decisions += 1
         return int(self._draws[place] * len(shown))

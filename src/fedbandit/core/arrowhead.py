@@ -104,14 +104,14 @@ def _secular_root(
 
 
 @kernel
-def absorb_row(rows: Array, x: Array) -> tuple[Array, float]:
+def absorb_row(rows: Array, squares: Array, x: Array) -> tuple[Array, Array, float]:
     """Absorb x into l - 1 orthogonal rows and shed what is past the l - 1 largest directions.
 
-    As ``linalg.shrink`` of all l rows, for rows in order of decreasing norm: a rank-one update in
-    O(l^2) and a rotation in O(l^2 d). Returns the rows, largest first, and what was shed.
+    As ``linalg.shrink`` of all l rows, for rows in order of decreasing squared norm (``squares``):
+    a rank-one update in O(l^2) and a rotation in O(l^2 d). Returns the rows, largest first, their
+    squared norms and what was shed.
     """
     n = len(rows)
-    squares = (rows * rows).sum(axis=1)
     values, vectors = arrowhead_eigh(squares, np.dot(rows, x), np.dot(x, x))
     delta = max(values[n], 0.0)
     floor = max(delta, values[0] * (n + 1) * _EPSILON)
@@ -122,4 +122,4 @@ def absorb_row(rows: Array, x: Array) -> tuple[Array, float]:
     turned = np.dot(vectors[:kept, :n].copy(), rows)
     for i in range(kept):
         turned[i] += vectors[i, n] * x
-    return turned, delta
+    return turned, values[:kept] - delta, delta

@@ -11,34 +11,30 @@ from fedbandit.core.linalg import Array
 from fedbandit.errors import InvalidArms, InvalidParameter, InvalidReward, complaint, unknown
 
 
-def positive(name: str, value: float) -> None:
-    """Require a finite number > 0."""
-    if not _is_number(value) or not value > 0:
-        raise _bad(name, value, "a finite number > 0")
+def whole(name: str, value: object, *, least: int, most: int | None = None, why: str = "") -> int:
+    """Return value as an int from least to most; a bool or a float is not a whole number."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = int(value)
+        if least <= number and (most is None or number <= most):
+            return number
+    bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+    raise _bad(name, value, f"a whole number {bounds}{why and f' ({why})'}")
 
 
-def not_negative(name: str, value: float) -> None:
-    """Require a finite number >= 0."""
-    if not _is_number(value) or not value >= 0:
-        raise _bad(name, value, "a finite number >= 0")
+def real(name: str, value: object, *, zero: bool = False) -> float:
+    """Return value as a finite float above 0, or 0 itself where ``zero`` is allowed."""
+    if isinstance(value, Real) and not isinstance(value, bool) and isfinite(value):
+        number = float(value)
+        if number > 0 or (zero and number == 0):
+            return number
+    raise _bad(name, value, f"a finite number {'of at least' if zero else 'above'} 0")
 
 
-def fraction(name: str, value: float) -> None:
-    """Require a number strictly between 0 and 1."""
-    if not _is_number(value) or not 0 < value < 1:
-        raise _bad(name, value, "a number strictly between 0 and 1")
-
-
-def at_least(name: str, value: int, least: int) -> None:
-    """Require a whole number that is not below ``least``."""
-    if not _is_whole(value) or value < least:
-        raise _bad(name, value, f"a whole number >= {least}")
-
-
-def within(name: str, value: int, least: int, most: int, *, why: str) -> None:
-    """Require a whole number in [least, most]."""
-    if not _is_whole(value) or not least <= value <= most:
-        raise _bad(name, value, f"a whole number from {least} to {most} ({why})")
+def fraction(name: str, value: object) -> float:
+    """Return value as a float strictly between 0 and 1."""
+    if isinstance(value, Real) and 0 < float(value) < 1:
+        return float(value)
+    raise _bad(name, value, "a number strictly between 0 and 1")
 
 
 def one_of(name: str, value: str, valid: Iterable[str]) -> None:
@@ -81,17 +77,9 @@ def checked_reward(reward: float) -> float:
     return value
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
 def _bad(name: str, got: object, expected: str) -> InvalidParameter:
     return InvalidParameter(
-        complaint(name, got=repr(got), expected=expected, fix=f"Give {name} such a value.")
+        complaint(name, got=repr(got), expected=expected, fix=f"Change {name}.")
     )
 
 

@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable
 from functools import update_wrapper
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from time import perf_counter
 from types import FunctionType
@@ -70,6 +70,11 @@ class Kernel(Generic[P, R]):
                 seconds,
             )
         return result
+
+
+def version() -> str | None:
+    """Return the compiler's version, or None where nothing is compiled."""
+    return metadata.version("numba") if COMPILES else None
 
 
 def load() -> None:

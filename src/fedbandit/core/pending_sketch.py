@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 
 from fedbandit.core.arrowhead import absorb_row
-from fedbandit.core.linalg import Array, shrink, sketch_growth
+from fedbandit.core.linalg import Array, row_products, shrink, sketch_growth
 from fedbandit.core.margin import exceeds
 from fedbandit.core.state import State, array, integer, number
 from fedbandit.core.summary import Sketch, SketchReading
@@ -45,15 +45,17 @@ class PendingSketch:
         self._rows = np.empty((min(_FIRST_ROWS, capacity), base.dimension))
         self._filled = 0
         self._orthogonal = True
+        self._squares = np.zeros(0)
         self._shed = 0.0
         self._growth_bound = 0.0
+        self._inverse_trace = reading.inverse_trace
 
     def absorb(self, x: Array, squared_width: float, /) -> None:
         """Take in one played arm. Cost O(d) while there is room, else that of shedding."""
         self._growth_bound += log1p(squared_width)
         full = self._filled + 1 == self._capacity
         if full and self._orthogonal and self._filled:
-            self._keep(*absorb_row(self._rows[: self._filled], x))
+            self._keep(*absorb_row(self._rows[: self._filled], self._squares, x))
         else:
             self._append(x)
             if full:
@@ -92,6 +94,7 @@ class PendingSketch:
             capacity=self._capacity,
         )
         moved._rows, moved._filled = self._rows.copy(), self._filled
+        moved._squares = self._squares
         moved._orthogonal, moved._shed = self._orthogonal, self._shed
         moved._growth_bound = moved.growth()
         return moved
@@ -100,6 +103,7 @@ class PendingSketch:
         """Return rows and what is kept about them."""
         return {
             "rows": self._rows[: self._filled].copy(),
+            "squares": self._squares.copy(),
             "orthogonal": int(self._orthogonal),
             "shed": self._shed,
             "growth_bound": self._growth_bound,
@@ -108,9 +112,10 @@ class PendingSketch:
     def restore(self, state: State) -> None:
         """Take up a saved buffer."""
         rows = array(state, "rows", None, self._base.dimension)
+        squares = array(state, "squares", None)
         orthogonal, shed = bool(integer(state, "orthogonal")), number(state, "shed")
         self._growth_bound = number(state, "growth_bound")
-        self._rows, self._filled = rows, len(rows)
+        self._rows, self._filled, self._squares = rows, len(rows), squares
         self._orthogonal, self._shed = orthogonal, shed
 
     def _append(self, x: Array) -> None:
@@ -124,9 +129,11 @@ class PendingSketch:
         self._orthogonal = False
 
     def _shrink(self) -> None:
-        self._keep(*shrink(self._rows[: self._filled], self._base.size))
+        rows, delta = shrink(self._rows[: self._filled], self._base.size)
+        self._keep(rows, row_products(rows, rows), delta)
 
-    def _keep(self, rows: Array, delta: float) -> None:
-        self._rows, self._filled, self._orthogonal = rows, len(rows), True
+    def _keep(self, rows: Array, squares: Array, delta: float) -> None:
+        self._rows, self._squares = rows, squares
+        self._filled, self._orthogonal = len(rows), True
         self._shed += float(delta)
-        self._growth_bound += float(delta) * self._base_reading.inverse_trace
+        self._growth_bound += float(delta) * self._inverse_trace

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 from fedbandit.core.agent import Agent
-from fedbandit.core.checks import at_least
+from fedbandit.core.checks import whole
 from fedbandit.core.parts import Parts
 from fedbandit.core.server import Server
 from fedbandit.core.theory import Bounds
@@ -66,8 +66,8 @@ def recipe(choose_parts: Callable[P, Parts]) -> Callable[P, Recipe]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         params = dict(bound.arguments)
-        at_least("dimension", params["dimension"], 1)
-        at_least("agents", params["agents"], 1)
+        whole("dimension", params["dimension"], least=1)
+        whole("agents", params["agents"], least=1)
         parts = choose_parts(*args, **kwargs)
         plain = {k: v.params if isinstance(v, Bounds) else v for k, v in params.items()}
         return Recipe(choose_parts.__name__, plain, parts)

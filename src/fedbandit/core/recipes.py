@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import log
 from typing import Final, Literal
 
-from fedbandit.core.checks import at_least, not_negative, one_of, positive, within
+from fedbandit.core.checks import one_of, real, whole
 from fedbandit.core.memory import GramMemory, SketchMemory
 from fedbandit.core.parts import Parts
 from fedbandit.core.pending_gram import Determinant
@@ -43,9 +43,9 @@ def FSCLB(
     """
     size = _sketch_size(sketch_size, dimension)
     memory = SketchMemory(
-        dimension, _checked_ridge(ridge), size, buffer=_buffer(cadence, buffer, size)
+        dimension, real("ridge", ridge), size, buffer=_buffer(cadence, buffer, size)
     )
-    positive("alpha", alpha)
+    real("alpha", alpha)
     theory: dict[str, Radius] = {
         form: Federated(
             dimension=dimension, agents=agents, alpha=alpha, ridge=ridge, bounds=bounds, form=form
@@ -72,8 +72,8 @@ def FedLinUCB(
     ``"rank-one"`` gives the same decisions in O(d^2).
     """
     one_of("determinant", determinant, ["rank-one", "every-round"])
-    memory = GramMemory(dimension, _checked_ridge(ridge), determinant)
-    positive("alpha", alpha)
+    memory = GramMemory(dimension, real("ridge", ridge), determinant)
+    real("alpha", alpha)
     paper = Federated(dimension=dimension, agents=agents, alpha=alpha, ridge=ridge, bounds=bounds)
     return Parts(memory=memory, radius=_radius(radius, {"paper": paper}), trigger=Growth(alpha))
 
@@ -98,7 +98,7 @@ def AsyncLinUCB(
     for name, value in (("upload_growth", upload_growth), ("download_growth", download_growth)):
         _at_least_one(name, value)
     return Parts(
-        memory=GramMemory(dimension, _checked_ridge(ridge)),
+        memory=GramMemory(dimension, real("ridge", ridge)),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         trigger=Growth(upload_growth - 1.0),
         reply=ToOwed(download_growth),
@@ -125,9 +125,9 @@ def DisLinUCB(
         one_of("wait", wait, ["regret", "communication"])
         sharing = agents if wait == "regret" else 1
         wait = bounds.horizon / (sharing * dimension * log(max(bounds.horizon, 2)))
-    positive("wait", wait)
+    real("wait", wait)
     return Parts(
-        memory=GramMemory(dimension, _checked_ridge(ridge)),
+        memory=GramMemory(dimension, real("ridge", ridge)),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         trigger=GrowthTimesWait(wait),
         reply=ToAll(),
@@ -146,7 +146,7 @@ def LinUCB(
 ) -> Parts:
     """LinUCB / OFUL (Abbasi-Yadkori et al. 2011): learners that never talk."""
     return Parts(
-        memory=GramMemory(dimension, _checked_ridge(ridge)),
+        memory=GramMemory(dimension, real("ridge", ridge)),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         own_data=True,
     )
@@ -166,7 +166,7 @@ def Centralised(
     ``fleet()`` returns the same learner for every agent. It counts no communication.
     """
     return Parts(
-        memory=GramMemory(dimension, _checked_ridge(ridge)),
+        memory=GramMemory(dimension, real("ridge", ridge)),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         own_data=True,
         shared=True,
@@ -187,7 +187,7 @@ def SOFUL(
     size = _sketch_size(sketch_size, dimension)
     paper = Uncompensated(dimension=dimension, sketch_size=size, ridge=ridge, bounds=bounds)
     return Parts(
-        memory=SketchMemory(dimension, _checked_ridge(ridge), size, compensated=False),
+        memory=SketchMemory(dimension, real("ridge", ridge), size, compensated=False),
         radius=_radius(radius, {"paper": paper}),
         own_data=True,
     )
@@ -205,7 +205,7 @@ def CBSCFD(
 ) -> Parts:
     """CBSCFD (Chen et al. 2020): SOFUL with a sketch that gives back what it has shed."""
     return Parts(
-        memory=SketchMemory(dimension, _checked_ridge(ridge), _sketch_size(sketch_size, dimension)),
+        memory=SketchMemory(dimension, real("ridge", ridge), _sketch_size(sketch_size, dimension)),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         own_data=True,
     )
@@ -214,7 +214,7 @@ def CBSCFD(
 @recipe
 def Random(*, dimension: int, agents: int = 1, seed: int = 0) -> Parts:
     """Pick uniformly, learn nothing: the floor. The picks depend on seed, agent and round alone."""
-    at_least("seed", seed, 0)
+    whole("seed", seed, least=0)
     return Parts(memory=SketchMemory(dimension, ridge=1.0, size=2), blind=seed)
 
 
@@ -238,8 +238,7 @@ def _radius(asked: float | str, theory: dict[str, Radius]) -> Radius:
     if isinstance(asked, str):
         one_of("radius", asked, theory)
         return theory[asked]
-    not_negative("radius", asked)
-    return Constant(float(asked))
+    return Constant(real("radius", asked, zero=True))
 
 
 def _self_normalised(asked: float | str, dimension: int, ridge: float, bounds: Bounds) -> Radius:
@@ -247,23 +246,15 @@ def _self_normalised(asked: float | str, dimension: int, ridge: float, bounds: B
     return _radius(asked, {"paper": paper})
 
 
-def _checked_ridge(ridge: float) -> float:
-    positive("ridge", ridge)
-    return float(ridge)
-
-
 def _sketch_size(size: int, dimension: int) -> int:
     why = "a sketch keeps one row less than its size; size d + 1 sheds nothing"
-    within("sketch_size", size, 2, dimension + 1, why=why)
-    return int(size)
+    return whole("sketch_size", size, least=2, most=dimension + 1, why=why)
 
 
 def _buffer(cadence: str, buffer: int | None, size: int) -> int | None:
     one_of("cadence", cadence, ["paper", "buffered"])
     if cadence == "buffered":
-        buffer = 4 * size if buffer is None else buffer
-        at_least("buffer", buffer, size)
-        return int(buffer)
+        return 4 * size if buffer is None else whole("buffer", buffer, least=size)
     if buffer is not None:
         fix = "Say cadence='buffered', or leave buffer out."
         raise InvalidParameter(
@@ -273,7 +264,6 @@ def _buffer(cadence: str, buffer: int | None, size: int) -> int | None:
 
 
 def _at_least_one(name: str, value: float) -> None:
-    positive(name, value)
-    if value < 1.0:
+    if real(name, value) < 1.0:
         fix = "A ratio of 1 talks after every observation."
         raise InvalidParameter(complaint(name, got=value, expected="a ratio >= 1", fix=fix))

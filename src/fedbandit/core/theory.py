@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedbandit.core.checks import at_least, fraction, positive
+from fedbandit.core.checks import fraction, real, whole
 from fedbandit.errors import unknown
 
 
@@ -31,10 +31,10 @@ class Bounds:
     delta: float = 0.01
 
     def __post_init__(self) -> None:
-        positive("noise", self.noise)
-        positive("parameter_norm", self.parameter_norm)
-        positive("arm_norm", self.arm_norm)
-        at_least("horizon", self.horizon, 1)
+        real("noise", self.noise)
+        real("parameter_norm", self.parameter_norm)
+        real("arm_norm", self.arm_norm)
+        whole("horizon", self.horizon, least=1)
         fraction("delta", self.delta)
 
     @property
@@ -52,8 +52,8 @@ def epsilon_l(eigenvalues: ArrayLike, *, sketch_size: int, ridge: float) -> floa
     The paper's index range (lambda_{d-k} to lambda_d) reads as the k + 1 smallest; the Frequent
     Directions bound sums everything past the k largest, and so does this.
     """
-    at_least("sketch_size", sketch_size, 2)
-    positive("ridge", ridge)
+    whole("sketch_size", sketch_size, least=2)
+    real("ridge", ridge)
     spectrum = np.sort(np.maximum(np.asarray(eigenvalues, dtype=np.float64), 0.0))
     tails = np.concatenate([np.cumsum(spectrum)[::-1], np.zeros(sketch_size)])
     k = np.arange(sketch_size)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fedbandit.core import compiler
+
 
 def environment() -> dict[str, str]:
     """Return versions and machine in words, in the order in which a report shows them."""
@@ -14,6 +16,7 @@ def environment() -> dict[str, str]:
         "fedbandit": _version("fedbandit"),
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
         "numpy": np.__version__,
+        "numba": compiler.version() or "not used",
         "BLAS": _blas(),
         "System": platform.platform(),
         "Processor": _processor(),

@@ -49,20 +49,6 @@ def build(
         raise type(error)(f"{place}{joint}{error}") from error
 
 
-def whole_number(value: object, *, at_least: int, place: str) -> int:
-    """Return ``value`` if it is a whole number that is large enough."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
-        raise InvalidParameter(
-            complaint(
-                place,
-                got=repr(value),
-                expected=f"a whole number of at least {at_least}",
-                fix=f"Change {place}.",
-            )
-        )
-    return value
-
-
 def _fitting(value: object, hint: Any, *, place: str) -> object:
     """Return the value as the type that the signature asks for; a table becomes a dataclass."""
     choices = (hint, *get_args(hint))

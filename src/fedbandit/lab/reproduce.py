@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.core.checks import whole
 from fedbandit.lab import tuning
 from fedbandit.lab.claims import Findings, findings
 from fedbandit.lab.curves import Curves, curves, pick
@@ -113,22 +113,10 @@ def reproduce(
 
 def make_plan(*, trials: int | None, rounds: int | None, quick: bool, every_recipe: bool) -> Plan:
     """Fill in what was not asked for."""
-    wanted = (QUICK_TRIALS if quick else TRIALS) if trials is None else trials
-    if (
-        isinstance(wanted, bool)
-        or not isinstance(wanted, int)
-        or not 1 <= wanted <= tuning.FIRST_SEED
-    ):
-        raise InvalidParameter(
-            complaint(
-                "reproduce trials",
-                got=repr(wanted),
-                expected=f"a whole number from 1 to {tuning.FIRST_SEED:,}",
-                fix="Reported trials must not reach the seeds that radii are picked on.",
-            )
-        )
+    why = "reported trials must not reach the seeds that radii are picked on"
+    asked = (QUICK_TRIALS if quick else TRIALS) if trials is None else trials
     return Plan(
-        trials=wanted,
+        trials=whole("trials", asked, least=1, most=tuning.FIRST_SEED, why=why),
         rounds=(QUICK_ROUNDS if quick else ROUNDS) if rounds is None else rounds,
         grid=QUICK_GRID if quick else tuning.GRID,
         tuning_trials=QUICK_TUNING_TRIALS if quick else tuning.TRIALS,

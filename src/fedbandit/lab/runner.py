@@ -14,7 +14,8 @@ from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import threadpool_limits
 
 from fedbandit.core import compiler
-from fedbandit.errors import InvalidParameter, LocalError, complaint
+from fedbandit.core.checks import whole
+from fedbandit.errors import LocalError, complaint
 from fedbandit.lab.lock import sole_writer
 from fedbandit.lab.progress import Progress
 from fedbandit.lab.store import Store, open_store, record
@@ -52,7 +53,7 @@ def run(
     ``OUT/earlier``. ``jobs`` processes work at once (default: the usable CPUs); their number
     changes no result, since every run has one BLAS thread and a tape of its own.
     """
-    workers = cpu_count() if jobs is None else _checked_jobs(jobs)
+    workers = cpu_count() if jobs is None else whole("jobs", jobs, least=1)
     store = open_store(out)
     tasks = tuple({task.key: task for task in tasks}.values())
     with sole_writer(store.directory):
@@ -142,19 +143,6 @@ def _rounds_per_algorithm(tasks: Iterable[Task]) -> Counter[str]:
     for task in tasks:
         rounds[task.algorithm] += task.rounds
     return rounds
-
-
-def _checked_jobs(jobs: int) -> int:
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise InvalidParameter(
-            complaint(
-                "jobs",
-                got=repr(jobs),
-                expected="a whole number of at least 1",
-                fix="Leave it out to use every CPU.",
-            )
-        )
-    return jobs
 
 
 def _worker_lost(workers: int) -> LocalError:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fedbandit.core.checks import whole
 from fedbandit.core.recipes import RECIPES
 from fedbandit.errors import InvalidParameter, complaint, unknown
-from fedbandit.lab.parameters import build, names, whole_number
+from fedbandit.lab.parameters import build, names
 from fedbandit.lab.task import NamedWorld, Task
 from fedbandit.worlds import WORLDS
 
@@ -46,9 +47,9 @@ class Spec:
 
     def __post_init__(self) -> None:
         """Refuse an experiment without anything to run."""
-        whole_number(self.rounds, at_least=1, place="rounds")
-        whole_number(self.trials, at_least=1, place="trials")
-        whole_number(self.seed, at_least=0, place="seed")
+        whole("rounds", self.rounds, least=1)
+        whole("trials", self.trials, least=1)
+        whole("seed", self.seed, least=0)
         for place, parts in (("worlds", self.worlds), ("recipes", self.recipes)):
             if not parts:
                 raise _empty(place)

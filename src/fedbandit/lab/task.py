@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from fedbandit.core import compiler
+from fedbandit.core.checks import whole
 from fedbandit.errors import InvalidParameter, complaint
 from fedbandit.worlds.round import World
 
@@ -54,15 +56,16 @@ class Task:
     """Digest of everything that decides the result: equal keys, equal records.
 
     Covers recipe and world with all their parameters, the rounds, the checkpoints, the labels,
-    numpy's version and the sources of the packages that compute, so that a record made by other
-    settings or by other code is never taken for this one. It is taken once, where the task is made,
-    and travels with it: a worker may not be able to read the source of a world typed elsewhere.
+    numpy's and the compiler's versions and the sources of the packages that compute, so that a
+    record made by other settings or by other code is never taken for this one. It is taken once,
+    where the task is made, and travels with it: a worker may not be able to read the source of a
+    world typed elsewhere.
     """
 
     def __post_init__(self) -> None:
         """Refuse what could not be run or told apart later; take the key."""
-        _at_least(1, rounds=self.rounds)
-        _at_least(0, trial=self.trial)
+        whole("Task rounds", self.rounds, least=1)
+        whole("Task trial", self.trial, least=0)
         if not isinstance(getattr(self.world, "params", None), Mapping):
             raise InvalidParameter(
                 complaint(
@@ -88,6 +91,7 @@ class Task:
             "recipe": [self.recipe.name, self.recipe.params],
             "world": [_class_identity(type(self.world)), self.world.params],
             "numpy": np.__version__,
+            "compiler": compiler.version(),
             "sources": source_digest(),
         }
 
@@ -140,16 +144,3 @@ def _canonical(value: object) -> str:
                 fix="Turn arrays into lists, or into a digest of their bytes.",
             )
         ) from error
-
-
-def _at_least(lowest: int, **values: int) -> None:
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
-            raise InvalidParameter(
-                complaint(
-                    f"Task {name}",
-                    got=repr(value),
-                    expected=f"a whole number of at least {lowest}",
-                    fix=f"Change {name}.",
-                )
-            )

@@ -8,10 +8,10 @@ from itertools import islice, repeat
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbandit.core.checks import whole
 from fedbandit.errors import InvalidParameter, complaint
 from fedbandit.worlds.dataset import Dataset
 from fedbandit.worlds.datasets import load_dataset
-from fedbandit.worlds.parameters import whole
 from fedbandit.worlds.round import Round
 from fedbandit.worlds.tape import block_length, lengths, streams
 

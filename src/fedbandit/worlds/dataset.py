@@ -9,9 +9,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedbandit.core.checks import whole
 from fedbandit.errors import DataError, complaint, unknown
 from fedbandit.worlds.labels import encode
-from fedbandit.worlds.parameters import whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,8 +8,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbandit.core.checks import real, whole
 from fedbandit.errors import InvalidParameter, complaint, unknown
-from fedbandit.worlds.parameters import real, whole
 from fedbandit.worlds.round import Round
 from fedbandit.worlds.tape import block_length, lengths, streams
 
@@ -57,17 +57,17 @@ class Synthetic:
             "dimension": whole("dimension", self.dimension, least=1),
             "arms": whole("arms", self.arms, least=1),
             "agents": whole("agents", self.agents, least=1),
-            "noise": real("noise", self.noise),
+            "noise": real("noise", self.noise, zero=True),
             "seed": whole("seed", self.seed, least=0),
         }
         if self.norm is not None:
-            checked["norm"] = real("norm", self.norm, positive=True)
+            checked["norm"] = real("norm", self.norm)
         if self.rank is not None:
             self._only_for("rank", "low-rank")
             checked["rank"] = whole("rank", self.rank, least=1, most=self.dimension)
         if self.decay is not None:
             self._only_for("decay", "power-law")
-            checked["decay"] = real("decay", self.decay)
+            checked["decay"] = real("decay", self.decay, zero=True)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
