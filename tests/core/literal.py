@@ -108,7 +108,7 @@ def fsclb_buffered(
         k = ucb(theta[m], np.linalg.inv(V[m]), beta, arms)
         b[m] = b[m] + rewards[k] * arms[k]
         rows[m] = np.vstack([rows[m], arms[k]])
-        if len(rows[m]) == buffer:
+        if len(rows[m]) == buffer and buffer <= d:  # a larger one can hold X^T X exactly
             rows[m], delta = scfd(rows[m], size)
             rows[m], rho[m] = rows[m][: size - 1], rho[m] + delta
         growth = logdet(V[m] + rows[m].T @ rows[m] + rho[m] * eye) - logdet(V[m])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedbandit.core.arrowhead import absorb_row, arrowhead_eigh
+from fedbandit.core.arrowhead import arrowhead_eigh, shed_one
 from fedbandit.core.linalg import shrink
 from tests.core.histories import histories
 
@@ -62,8 +62,10 @@ def test_absorbing_a_row_is_shrinking_all_rows(arms: Array, size: int) -> None:
     rows, _ = shrink(arms[:-1], size)
     if len(rows) != size - 1:
         return
-    kept, squares, delta = absorb_row(rows, np.sum(rows**2, axis=1), arms[-1])
-    expected, shed = shrink(np.vstack([rows, arms[-1]]), size)
+    buffer = np.vstack([rows, arms[-1]])
+    expected, shed = shrink(buffer.copy(), size)
+    count, squares, delta = shed_one(buffer, np.sum(rows**2, axis=1))
+    kept = buffer[:count]
     loose = 1e-12 * (1e-300 + np.sum(arms**2))
     assert delta == pytest.approx(shed, abs=loose)
     np.testing.assert_allclose(kept.T @ kept, expected.T @ expected, atol=loose)

@@ -104,22 +104,21 @@ def _secular_root(
 
 
 @kernel
-def absorb_row(rows: Array, squares: Array, x: Array) -> tuple[Array, Array, float]:
-    """Absorb x into l - 1 orthogonal rows and shed what is past the l - 1 largest directions.
+def shed_one(rows: Array, squares: Array) -> tuple[int, Array, float]:
+    """Make l - 1 orthogonal rows of l - 1 such rows and one more, in place; shed the rest.
 
-    As ``linalg.shrink`` of all l rows, for rows in order of decreasing squared norm (``squares``):
-    a rank-one update in O(l^2) and a rotation in O(l^2 d). Returns the rows, largest first, their
-    squared norms and what was shed.
+    As ``linalg.shrink``, where all rows but the last are orthogonal with decreasing squared norms
+    ``squares``: a rank-one update in O(l^2) and a rotation in O(l^2 d). Returns how many rows are
+    kept, largest first, their squared norms and what was shed.
     """
-    n = len(rows)
-    values, vectors = arrowhead_eigh(squares, np.dot(rows, x), np.dot(x, x))
+    n = len(rows) - 1
+    crossed = np.dot(rows, rows[n])
+    values, vectors = arrowhead_eigh(squares, crossed[:n], crossed[n])
     delta = max(values[n], 0.0)
     floor = max(delta, values[0] * (n + 1) * _EPSILON)
     kept = 0
     while kept < n and values[kept] > floor:
         vectors[kept] *= np.sqrt(1.0 - delta / values[kept])
         kept += 1
-    turned = np.dot(vectors[:kept, :n].copy(), rows)
-    for i in range(kept):
-        turned[i] += vectors[i, n] * x
-    return turned, values[:kept] - delta, delta
+    rows[:kept] = np.dot(vectors[:kept], rows)
+    return kept, values[:kept] - delta, delta

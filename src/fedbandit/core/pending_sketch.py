@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from fedbandit.core.arrowhead import absorb_row
+from fedbandit.core.arrowhead import shed_one
 from fedbandit.core.linalg import Array, row_products, shrink, sketch_growth
 from fedbandit.core.margin import exceeds
 from fedbandit.core.state import State, array, integer, number
@@ -20,7 +20,8 @@ class PendingSketch:
     Rows are kept as they came until then: nothing is shed, so nothing has to be computed. With a
     capacity equal to the sketch's size every further observation sheds (paper, Alg. 1 lines 6-10):
     a rank-one update of orthogonal rows. A larger capacity is a buffer that sheds when it is full
-    or when the rows are to be sent: the same guarantees, and less is shed.
+    or when the rows are to be sent: the same guarantees, and less is shed. A buffer of more rows
+    than there are columns never sheds before it is sent: when full, it is made triangular.
 
     The growth is computed only when it could matter. Absorbing x and shedding delta raises it by at
     most log(1 + x^T V^{-1} x) + delta trace(V^{-1}), with V the base's reading, because
@@ -53,13 +54,16 @@ class PendingSketch:
     def absorb(self, x: Array, squared_width: float, /) -> None:
         """Take in one played arm. Cost O(d) while there is room, else that of shedding."""
         self._growth_bound += log1p(squared_width)
-        full = self._filled + 1 == self._capacity
-        if full and self._orthogonal and self._filled:
-            self._keep(*absorb_row(self._rows[: self._filled], self._squares, x))
+        orthogonal = self._orthogonal and self._filled > 0
+        self._append(x)
+        if self._filled < self._capacity:
+            return
+        if self._capacity > self._base.dimension:
+            self._compact()
+        elif orthogonal:
+            self._keep(*shed_one(self._rows, self._squares))
         else:
-            self._append(x)
-            if full:
-                self._shrink()
+            self._shrink()
 
     def growth(self) -> float:
         """Return log det(base + pending) - log det(base). Cost O((k + n) n d + n^3)."""
@@ -130,10 +134,16 @@ class PendingSketch:
 
     def _shrink(self) -> None:
         rows, delta = shrink(self._rows[: self._filled], self._base.size)
-        self._keep(rows, row_products(rows, rows), delta)
+        self._rows[: len(rows)] = rows
+        self._keep(len(rows), row_products(rows, rows), delta)
 
-    def _keep(self, rows: Array, squares: Array, delta: float) -> None:
-        self._rows, self._squares = rows, squares
-        self._filled, self._orthogonal = len(rows), True
+    def _compact(self) -> None:
+        """Make d rows with the same Gram matrix: room for more, and nothing is shed."""
+        triangle = np.linalg.qr(self._rows[: self._filled], mode="r")
+        self._filled = len(triangle)
+        self._rows[: self._filled] = triangle
+
+    def _keep(self, filled: int, squares: Array, delta: float) -> None:
+        self._filled, self._squares, self._orthogonal = filled, squares, True
         self._shed += float(delta)
         self._growth_bound += float(delta) * self._inverse_trace
