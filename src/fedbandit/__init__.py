@@ -7,8 +7,6 @@
 100
 """
 
-from importlib.metadata import version
-
 from fedbandit import errors, worlds
 from fedbandit.core import theory
 from fedbandit.core.agent import Agent
@@ -32,7 +30,7 @@ from fedbandit.core.theory import Bounds
 from fedbandit.simulation import Trace, simulate
 from fedbandit.worlds import Round, World
 
-__version__ = version("fedbandit")
+__version__ = "0.1.0"
 
 __all__ = [
     "CBSCFD",

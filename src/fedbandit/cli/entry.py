@@ -4,9 +4,9 @@ import os
 import sys
 from argparse import Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from typing import Any
 
+import fedbandit
 from fedbandit.cli.command import Command
 from fedbandit.cli.listing import LIST
 from fedbandit.cli.options import nearest
@@ -55,7 +55,7 @@ def _parse(given: list[str]) -> Namespace:
     whole = ArgumentParser(
         "fedbandit", **_texts(WHAT_IT_IS, "fedbandit reproduce --quick --out demo")
     )
-    number = f"fedbandit {version('fedbandit')}"
+    number = f"fedbandit {fedbandit.__version__}"
     about = whole.add_argument("--version", action="version", version=number)
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     place = next((i for i, word in enumerate(given) if not word.startswith("-")), len(given))

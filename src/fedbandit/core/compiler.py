@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable
 from functools import update_wrapper
-from importlib import import_module, metadata
+from importlib import import_module
 from importlib.util import find_spec
 from time import perf_counter
 from types import FunctionType
@@ -74,6 +74,8 @@ class Kernel(Generic[P, R]):
 
 def version() -> str | None:
     """Return the compiler's version, or None where nothing is compiled."""
+    from importlib import metadata  # slow to import, and not needed to decide
+
     return metadata.version("numba") if COMPILES else None
 
 

@@ -7,7 +7,6 @@ from fedbandit.errors import DataError, InvalidParameter, complaint
 from fedbandit.worlds.bundled import load_bundled
 from fedbandit.worlds.dataset import Dataset
 from fedbandit.worlds.files import TABLES, load_file
-from fedbandit.worlds.openml import load_openml
 
 
 def load_dataset(
@@ -44,6 +43,8 @@ def load_dataset(
             )
         )
     if isinstance(source, str) and source.startswith("openml:"):
+        from fedbandit.worlds.openml import load_openml  # brings in the network
+
         return load_openml(_number(source), cache=None if cache is None else Path(cache))
     if path.suffix or len(path.parts) > 1:
         return load_file(path, target_column=target_column)
