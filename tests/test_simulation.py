@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,14 +89,40 @@ def test_the_same_trace_in_another_process() -> None:
     assert len(seen) == 1
 
 
-class Lying:
-    """A world that yields an agent that it did not announce."""
+@dataclass
+class Broken:
+    """A world that is not what it says."""
+
+    agent: int = 0
+    means: Any = (1.0, 2.0)
+    rewards: Any = (1.0, 2.0)
+    length: int = 100
 
     dimension, agents = 2, 2
 
-    def rounds(self, n: int) -> Iterator[fb.Round]:
-        for _ in range(n):
-            yield fb.Round(5, np.ones((1, 2)), np.ones(1), np.ones(1))
+    def rounds(self, _n: int) -> Iterator[fb.Round]:
+        for _ in range(self.length):
+            yield fb.Round(self.agent, np.eye(2), self.means, self.rewards)
+
+
+BROKEN = {
+    "agent": (Broken(agent=5), "round 0: got agent 5; expected an agent from 0 to 1"),
+    "short tape": (Broken(length=3), "round 3: got the end of the tape; expected 9 rounds"),
+    "means": (Broken(means=(1.0,)), "round 0: got means .*; expected 2 finite numbers"),
+    "rewards": (Broken(rewards=(1.0, np.nan)), "round 0: got rewards .*; expected 2 finite"),
+}
+
+
+@pytest.mark.parametrize(("world", "complaint"), BROKEN.values(), ids=BROKEN)
+def test_worlds_that_are_not_what_they_say(world: Broken, complaint: str) -> None:
+    with pytest.raises(errors.InvalidParameter, match=complaint):
+        fb.simulate(fb.LinUCB(dimension=2, agents=2), world, rounds=9)
+
+
+def test_lists_will_do_and_a_longer_tape_is_cut() -> None:
+    trace = fb.simulate(fb.LinUCB(dimension=2, agents=2), Broken(), rounds=9)
+    assert len(trace) == 9
+    assert trace.regret[-1] <= 9.0
 
 
 def test_what_does_not_fit_together() -> None:
@@ -102,8 +130,6 @@ def test_what_does_not_fit_together() -> None:
         fb.simulate(fb.LinUCB(dimension=5, agents=3), WORLD, rounds=1)
     with pytest.raises(errors.InvalidParameter, match="agents=3"):
         fb.simulate(fb.LinUCB(dimension=6, agents=2), WORLD, rounds=1)
-    with pytest.raises(errors.InvalidParameter, match="round 0: got agent 5"):
-        fb.simulate(fb.LinUCB(dimension=2, agents=2), Lying(), rounds=1)
     for rounds in (-1, 1.5, True, "9"):
         with pytest.raises(errors.InvalidParameter, match="rounds"):
             fb.simulate(fb.LinUCB(dimension=6, agents=3), WORLD, rounds=rounds)  # type: ignore[arg-type]

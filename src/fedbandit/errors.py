@@ -80,11 +80,18 @@ def complaint(who: str, *, got: object, expected: str, fix: str) -> str:
     return f"{who}: got {got}; expected {expected}. {fix}"
 
 
+def nearest(name: str, valid: Iterable[str]) -> str | None:
+    """Return the valid name that was probably meant, whatever its case, or None."""
+    folded = {each.casefold(): each for each in valid}
+    close = get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    return folded[close[0]] if close else None
+
+
 def unknown(kind: str, name: str, valid: Iterable[str]) -> UnknownName:
     """Return the error for a name that does not exist, offering the nearest valid one."""
     names = sorted(valid)
-    close = get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"Did you mean {close[0]!r}?" if close else "Pick one of those."
+    meant = nearest(name, names)
+    hint = f"Did you mean {meant!r}?" if meant else "Pick one of those."
     return UnknownName(
         complaint(kind, got=repr(name), expected=f"one of {', '.join(names)}", fix=hint)
     )

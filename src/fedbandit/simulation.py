@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 from time import perf_counter
 
 import numpy as np
@@ -61,9 +62,9 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
     agents, server = recipe.fleet(), recipe.server()
     gap, reward, seconds = np.zeros(rounds), np.zeros(rounds), np.zeros(rounds)
     arm, agent, uploads, scalars, sizes = np.zeros((5, rounds), dtype=np.int64)
-    for t, this in enumerate(world.rounds(rounds)):
-        if not 0 <= this.agent < len(agents):
-            raise _no_such_agent(this.agent, recipe, t)
+    played = 0
+    for t, given in enumerate(islice(world.rounds(rounds), rounds)):
+        this = _checked(given, t, agents=recipe.agents)
         arm[t], seconds[t], sent = _play(agents, server, this)
         agent[t] = this.agent
         gap[t] = this.means.max() - this.means[arm[t]]
@@ -71,6 +72,9 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
         uploads[t] = sum(isinstance(message, Upload) for message in sent)
         scalars[t] = sum(message.scalars for message in sent)
         sizes[t] = sum(len(wire.encode(message)) for message in sent)
+        played = t + 1
+    if played < rounds:
+        raise _bad_round(played, "the end of the tape", f"{rounds} rounds")
     return Trace(
         regret=gap.cumsum(),
         reward=reward,
@@ -143,12 +147,18 @@ def _check(recipe: Recipe, world: World, rounds: int) -> None:
             )
 
 
-def _no_such_agent(agent: int, recipe: Recipe, t: int) -> InvalidParameter:
-    return InvalidParameter(
-        complaint(
-            f"simulate, round {t}",
-            got=f"agent {agent}",
-            expected=f"an agent from 0 to {recipe.agents - 1}",
-            fix="The world must yield agents below the number that it states.",
-        )
-    )
+def _checked(this: Round, t: int, *, agents: int) -> Round:
+    """Return a round whose agent exists and whose arms all have a mean and a reward."""
+    if not 0 <= this.agent < agents:
+        raise _bad_round(t, f"agent {this.agent}", f"an agent from 0 to {agents - 1}")
+    means, rewards = np.asarray(this.means, float), np.asarray(this.rewards, float)
+    for name, values in (("means", means), ("rewards", rewards)):
+        if values.shape != (len(this.arms),) or not np.isfinite(values).all():
+            expected = f"{len(this.arms)} finite numbers, one for each arm"
+            raise _bad_round(t, f"{name} {values}", expected)
+    return Round(this.agent, this.arms, means, rewards)
+
+
+def _bad_round(t: int, got: str, expected: str) -> InvalidParameter:
+    fix = "Mend the world: rounds(n) must yield n rounds that fit what it says of itself."
+    return InvalidParameter(complaint(f"world, round {t}", got=got, expected=expected, fix=fix))

@@ -1,5 +1,6 @@
 """Recipes say what they are, refuse what cannot be, and travel."""
 
+import json
 import pickle
 from typing import Any
 
@@ -44,6 +45,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("FSCLB", {"sketch_size": 3, "alpha": 0.0}, "alpha: got 0.0; expected a finite number above 0"),
     ("FSCLB", {"sketch_size": 3, "ridge": 0}, "ridge: got 0; expected a finite number above 0"),
     ("FSCLB", {"sketch_size": 3, "radius": "papre"}, "Did you mean 'paper'"),
+    ("FSCLB", {"sketch_size": 3, "radius": "PAPER"}, "Did you mean 'paper'"),
+    ("FSCLB", {"sketch_size": 3, "ridge": 10**400}, "expected a finite number above 0"),
     ("FSCLB", {"sketch_size": 3, "cadence": "bufered"}, "Did you mean 'buffered'"),
     ("FSCLB", {"sketch_size": 3, "buffer": 9}, "buffer: got 9; expected none with cadence='paper'"),
     (
@@ -73,6 +76,17 @@ def test_what_cannot_be(name: str, wrong: dict[str, Any], complaint: str) -> Non
     with pytest.raises(errors.LocalError) as caught:
         fb.RECIPES[name](**(GOOD | wrong))
     assert complaint in str(caught.value)
+
+
+def test_params_are_plain_whatever_kind_of_number_came() -> None:
+    recipe = fb.FSCLB(
+        dimension=np.int64(5),  # type: ignore[arg-type]
+        sketch_size=3,
+        agents=2,
+        radius=np.float32(0.5),  # type: ignore[arg-type]
+        bounds=fb.Bounds(horizon=np.int32(9)),  # type: ignore[arg-type]
+    )
+    assert json.loads(json.dumps(recipe.params)) == recipe.params
 
 
 def test_parameters_are_keyword_only() -> None:

@@ -1,6 +1,7 @@
 """Checks on what callers hand in. Each raises an error that says what to do."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from math import isfinite
 from numbers import Integral, Real
 
@@ -23,10 +24,11 @@ def whole(name: str, value: object, *, least: int, most: int | None = None, why:
 
 def real(name: str, value: object, *, zero: bool = False) -> float:
     """Return value as a finite float above 0, or 0 itself where ``zero`` is allowed."""
-    if isinstance(value, Real) and not isinstance(value, bool) and isfinite(value):
-        number = float(value)
-        if number > 0 or (zero and number == 0):
-            return number
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):  # a whole number too long for a float
+            number = float(value)
+            if isfinite(number) and (number > 0 or (zero and number == 0)):
+                return number
     raise _bad(name, value, f"a finite number {'of at least' if zero else 'above'} 0")
 
 
@@ -57,10 +59,17 @@ def checked_arms(arms: ArrayLike, dimension: int) -> Array:
 def arms_not_finite(arms: Array) -> InvalidArms:
     """Return the error for arms that gave a score that is not finite."""
     found = np.argwhere(~np.isfinite(arms))
-    if not len(found):
-        return _bad_arms(f"features up to {np.abs(arms).max():.1e}, which overflow", arms.shape[1])
-    row, column = found[0]
-    return _bad_arms(f"{arms[row, column]} in arm {row}, feature {column}", arms.shape[1])
+    if len(found):
+        row, column = found[0]
+        return _bad_arms(f"{arms[row, column]} in arm {row}, feature {column}", arms.shape[1])
+    return InvalidArms(
+        complaint(
+            "arms",
+            got=f"scores that overflow, from features of up to {np.abs(arms).max():.1e}",
+            expected="arms, rewards, ridge and radius of moderate size",
+            fix="Scale the features; look for a huge radius or reward, or a tiny ridge.",
+        )
+    )
 
 
 def checked_reward(reward: float) -> float:

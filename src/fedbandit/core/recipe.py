@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec
 
+import numpy as np
+
 from fedbandit.core.agent import Agent
 from fedbandit.core.checks import whole
 from fedbandit.core.parts import Parts
@@ -69,8 +71,15 @@ def recipe(choose_parts: Callable[P, Parts]) -> Callable[P, Recipe]:
         whole("dimension", params["dimension"], least=1)
         whole("agents", params["agents"], least=1)
         parts = choose_parts(*args, **kwargs)
-        plain = {k: v.params if isinstance(v, Bounds) else v for k, v in params.items()}
+        plain = {name: _plain(value) for name, value in params.items()}
         return Recipe(choose_parts.__name__, plain, parts)
 
     build.__signature__ = signature.replace(return_annotation=Recipe)  # type: ignore[attr-defined]
     return build
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as plain Python, fit for JSON, whatever kind of number came."""
+    if isinstance(value, Bounds):
+        return {name: _plain(each) for name, each in value.params.items()}
+    return value.item() if isinstance(value, np.generic) else value
