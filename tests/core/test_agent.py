@@ -119,6 +119,27 @@ def test_an_arm_by_its_features_is_the_arm_by_its_index(recipe: fb.Recipe) -> No
     assert_same_state(by_index.state(), by_features.state())
 
 
+@every_recipe
+def test_many_decisions_are_each_as_one(recipe: fb.Recipe) -> None:
+    fleet = Fleet(recipe)
+    fleet.play(np.random.default_rng(3), 40)
+    agent, again = fleet.agents[1], fb.Agent.restore(recipe, fleet.agents[1].state())
+    batch = np.random.default_rng(4).standard_normal((7, 4, D))
+    batch[2] = 1.0  # all arms tie
+    assert agent.choose_many(batch).tolist() == [again.choose(arms) for arms in batch]
+    assert agent.state()["decisions"] == again.state()["decisions"]
+    assert agent.choose_many(np.zeros((0, 4, D))).tolist() == []
+
+
+@pytest.mark.parametrize("shape", [(4, D), (2, 0, D), (2, 3, D + 1)])
+def test_batches_of_another_shape(shape: tuple[int, ...]) -> None:
+    agent = fb.LinUCB(dimension=D).agent(0)
+    with pytest.raises(errors.InvalidArms, match=r"expected an array of shape \(B, K, 6\)"):
+        agent.choose_many(np.zeros(shape))
+    with pytest.raises(errors.InvalidArms, match="nan in arm 1"):
+        agent.choose_many([[[0.0] * D, [np.nan] * D]])
+
+
 def test_arms_are_copied() -> None:
     recipe = fb.LinUCB(dimension=D)
     arms = np.random.default_rng(0).standard_normal((4, D))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedbandit.core.checks import arms_not_finite, checked_arms, checked_reward
-from fedbandit.core.linalg import Array
+from fedbandit.core.checks import arms_not_finite, checked_arms, checked_batch, checked_reward
+from fedbandit.core.linalg import Array, first_best_of_each
 from fedbandit.core.messages import Collect, Download, Message, Upload, check_moment
 from fedbandit.core.pending import Pending
 from fedbandit.core.state import State, array, check_owner, integer, part, under
@@ -78,6 +78,26 @@ class Agent:
         self._shown, self._squared_widths = shown, widths
         self._decisions += 1
         return chosen
+
+    def choose_many(self, arms: ArrayLike) -> NDArray[np.int64]:
+        """Return the arms to play for B decisions at once, each as ``choose`` would.
+
+        ``arms`` is B x K x d. One product serves all, so a decision costs less than one at a time.
+        Rewards come back by features: ``observe(arms[b, k], reward)``.
+        """
+        batch = checked_batch(arms, self._recipe.dimension)
+        flat = batch.reshape(-1, self._recipe.dimension)
+        if not np.isfinite(flat).all():
+            raise arms_not_finite(flat)
+        if self._parts.blind is not None:
+            return np.array([self._draw(len(shown)) for shown in batch])
+        policy = self._policy
+        bonus = policy.radius * np.sqrt(policy.reading.squared_widths(flat))
+        scores = flat @ policy.theta + bonus
+        if not np.isfinite(scores).all():
+            raise arms_not_finite(flat)
+        self._decisions += len(batch)
+        return first_best_of_each(scores.reshape(batch.shape[:2]))
 
     def observe(self, arm: int | ArrayLike, reward: float) -> Upload | None:
         """Take in what an arm paid; return an upload if it is time to talk (Alg. 1 lines 5-20).
@@ -215,13 +235,16 @@ class Agent:
         return self._shown[arm], float(self._squared_widths[arm])
 
     def _choose_blindly(self, shown: Array) -> int:
-        """Pick uniformly, by a number that depends on seed, agent and decision alone."""
         if not np.isfinite(shown).all():
             raise arms_not_finite(shown)
+        self._shown, self._squared_widths = shown, np.zeros(len(shown))
+        return self._draw(len(shown))
+
+    def _draw(self, arms: int) -> int:
+        """Pick uniformly, by a number that depends on seed, agent and decision alone."""
         block, place = divmod(self._decisions, _DRAWS)
         if place == 0 or self._draws is None:
             seed = [self._parts.blind or 0, self.index, block]
             self._draws = np.random.default_rng(seed).random(_DRAWS)
-        self._shown, self._squared_widths = shown, np.zeros(len(shown))
         self._decisions += 1
-        return int(self._draws[place] * len(shown))
+        return int(self._draws[place] * arms)

@@ -7,6 +7,7 @@ from fedbandit.core.linalg import Array
 
 _EPSILON = 2.220446049250313e-16
 _MOST_STEPS = 60
+_CLOSE = 1e-9
 
 
 def arrowhead_eigh_numpy(squares: Array, crossed: Array, corner: float) -> tuple[Array, Array]:
@@ -97,9 +98,11 @@ def _secular_root(
         half = 0.5 * side * (value + pole - tangent * root)
         reach = np.sqrt(half * half + tangent * weight)
         step = side * (weight / (half + reach) if half > 0.0 else (reach - half) / tangent)
-        if abs(step - root) <= 16.0 * _EPSILON * abs(root):
+        inside = low <= step <= high
+        if abs(step - root) <= _CLOSE * abs(root):  # quadratic: one more is exact to rounding
+            root = step if inside else root
             break
-        root = step if low <= step <= high else 0.5 * (low + high)
+        root = step if inside else 0.5 * (low + high)
     return near, root
 
 

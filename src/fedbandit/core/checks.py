@@ -56,6 +56,20 @@ def checked_arms(arms: ArrayLike, dimension: int) -> Array:
     return matrix
 
 
+def checked_batch(arms: ArrayLike, dimension: int) -> Array:
+    """Return a copy of the arms of B decisions as a B x K x d float64 array in C order."""
+    try:
+        batch = np.array(arms, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise _bad_arms(str(error), dimension) from error
+    if batch.ndim != 3 or batch.shape[2] != dimension or batch.shape[1] == 0:
+        fix = "Give one matrix of arms for each decision, all with as many arms."
+        expected = f"an array of shape (B, K, {dimension}) with K >= 1"
+        got = f"an array of shape {batch.shape}"
+        raise InvalidArms(complaint("arms", got=got, expected=expected, fix=fix))
+    return batch
+
+
 def arms_not_finite(arms: Array) -> InvalidArms:
     """Return the error for arms that gave a score that is not finite."""
     found = np.argwhere(~np.isfinite(arms))

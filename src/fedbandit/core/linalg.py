@@ -156,3 +156,9 @@ def first_best(scores: Array) -> int:
         return -1
     top = scores.max()
     return int(np.argmax(scores >= top - MARGIN * max(1.0, abs(top))))
+
+
+def first_best_of_each(scores: Array) -> NDArray[np.int64]:
+    """Return ``first_best`` of every row of finite scores."""
+    top = scores.max(axis=1, keepdims=True)
+    return np.argmax(scores >= top - MARGIN * np.maximum(1.0, np.abs(top)), axis=1)
