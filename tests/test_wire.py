@@ -62,3 +62,14 @@ def test_damaged_bytes_are_refused_or_still_a_message(
 def test_another_format_is_refused() -> None:
     with pytest.raises(errors.InvalidMessage, match="format 2"):
         wire.decode(msgspec.msgpack.encode(["collect", 2]))
+
+
+@pytest.mark.parametrize(
+    "shape", [[2**33, 0], [2**62, 0], [0, 2**63], [2**64 - 1, 0], [3], [-1, 1]]
+)
+def test_shapes_that_ask_for_too_much_are_refused(shape: list[int]) -> None:
+    rows = [shape, b""]
+    moment = [[3], np.zeros(3).tobytes()]
+    data = msgspec.msgpack.encode(["upload", 1, 0, ["sketch", rows, 0.0, 3], moment, 1])
+    with pytest.raises(errors.InvalidMessage):
+        wire.decode(data)

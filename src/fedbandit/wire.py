@@ -11,6 +11,7 @@ from fedbandit.core.summary import Gram, Sketch, Summary
 from fedbandit.errors import InvalidMessage, complaint
 
 FORMAT = 1
+_LONGEST = 2**24
 
 
 class _Tensor(msgspec.Struct, array_like=True, frozen=True):
@@ -53,12 +54,14 @@ def encode(message: Upload | Message) -> bytes:
     match message:
         case Upload(agent, summary, moment, count):
             wired: _Upload | _Download | _Collect = _Upload(
-                FORMAT, agent, _flat(summary), _tensor(moment), count
+                FORMAT, int(agent), _flat(summary), _tensor(moment), int(count)
             )
         case Download(summary, moment, count, version):
-            wired = _Download(FORMAT, _flat(summary), _tensor(moment), count, version)
+            wired = _Download(FORMAT, _flat(summary), _tensor(moment), int(count), int(version))
         case Collect():
             wired = _Collect(FORMAT)
+        case _:
+            raise TypeError(f"no wire form for {type(message).__name__}")
     return msgspec.msgpack.encode(wired)
 
 
@@ -86,7 +89,7 @@ def _flat(summary: Summary) -> _Gram | _Sketch:
         case Gram(matrix):
             return _Gram(_tensor(matrix))
         case Sketch(rows, shed, size):
-            return _Sketch(_tensor(rows), shed, size)
+            return _Sketch(_tensor(rows), float(shed), int(size))
         case _:
             raise TypeError(f"no wire form for {type(summary).__name__}")
 
@@ -103,7 +106,8 @@ def _tensor(array: Array) -> _Tensor:
 
 def _array(tensor: _Tensor, ndim: int) -> Array:
     shape = tensor.shape
-    if len(shape) != ndim or min(shape) < 0 or prod(shape) * 8 != len(tensor.data):
+    sound = len(shape) == ndim and shape[-1] > 0 and all(0 <= side <= _LONGEST for side in shape)
+    if not sound or prod(shape) * 8 != len(tensor.data):
         raise _broken(f"an array of shape {shape} in {len(tensor.data)} bytes")
     return np.frombuffer(tensor.data, dtype="<f8").astype(np.float64).reshape(shape)
 

@@ -34,7 +34,7 @@ def test_a_recipe_and_its_agents_can_be_pickled(recipe: fb.Recipe) -> None:
 
 @pytest.mark.parametrize("index", [-1, 3, 1.5, "0", True])
 def test_an_agent_that_does_not_exist(index: Any) -> None:
-    with pytest.raises(errors.InvalidParameter, match="agent from 0 to 2"):
+    with pytest.raises(errors.InvalidParameter, match="expected a whole number from 0 to 2"):
         fb.LinUCB(dimension=5, agents=3).agent(index)
 
 

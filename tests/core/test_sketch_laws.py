@@ -25,6 +25,11 @@ def norm(arms: Array) -> float:
     return float(np.sum(arms**2))
 
 
+def rounding(arms: Array) -> float:
+    """Directions that rounding has drowned are dropped and counted as shed: a few units of it."""
+    return float(arms.size * np.finfo(float).eps * norm(arms))
+
+
 def absorbed(arms: Array, size: int) -> list[Sketch]:
     """Return the sketch after 0, 1, ..., n rows, absorbed one at a time."""
     start = empty_sketch(arms.shape[1], size)
@@ -90,7 +95,7 @@ def test_compensated_form_never_decreases_by_merging(parts: list[Array], size: i
 @given(histories(most=9), st.integers(0, 3))
 def test_exact_while_few_rows_were_seen(arms: Array, spare: int) -> None:
     sketch = absorbed(arms, max(2, len(arms) + 1 + spare))[-1]
-    assert sketch.shed == 0.0
+    assert sketch.shed <= rounding(arms)
     np.testing.assert_allclose(
         dense(sketch, compensated=True), arms.T @ arms, atol=1e-12 * (1 + norm(arms))
     )
@@ -106,7 +111,7 @@ def test_shed_is_bounded_by_the_spectral_tail(parts: list[Array], size: int) -> 
 @given(histories(), st.integers(0, 2))
 def test_a_sketch_larger_than_the_dimension_sheds_nothing(arms: Array, spare: int) -> None:
     sketch = absorbed(arms, arms.shape[1] + 1 + spare)[-1]
-    assert sketch.shed == 0.0
+    assert sketch.shed <= rounding(arms)
 
 
 @given(histories(), sizes)

@@ -74,6 +74,7 @@ def paper_runs(
     published_seconds: float = 10.0,
     best_seconds: float = 5.0,
     scalars: float = 10_000.0,
+    best_scalars: float = 51_000.0,
     uploads: float = 10.0,
     wobble: float = 0.0,
     trials: int = 4,
@@ -81,7 +82,7 @@ def paper_runs(
 ) -> pa.Table:
     """FSCLB, both forms of FedLinUCB and Random in one setting, with the endings to be judged.
 
-    FedLinUCB earns ``lead`` and Random nothing; it uploads 10 times, 10,200 scalars each way.
+    FedLinUCB earns ``lead`` and Random nothing; it uploads 10 times, ``best_scalars`` in all.
     FSCLB's reward moves by ``wobble`` from trial to trial, with the mean unchanged.
     """
     swing = np.resize([wobble, -wobble], trials)
@@ -100,8 +101,8 @@ def paper_runs(
     ours["reward"] = list(reward + swing)
     endings = {
         "FSCLB": ours,
-        "FedLinUCB": ending(lead, best_seconds, 51_000.0, 10.0),
-        "FedLinUCB (published)": ending(lead, published_seconds, 51_000.0, 10.0),
+        "FedLinUCB": ending(lead, best_seconds, best_scalars, 10.0),
+        "FedLinUCB (published)": ending(lead, published_seconds, best_scalars, 10.0),
         "Random": ending(0.0, 0.01, 0.0, 0.0),
     }
     return pa.concat_tables(

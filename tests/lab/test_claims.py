@@ -39,8 +39,12 @@ def test_a_verdict_says_on_which_side_the_interval_lies(
 
 
 @given(finite, st.floats(0, 5), finite)
-def test_at_least_is_at_most_seen_in_a_mirror(mean: float, half: float, line: float) -> None:
-    assert at_least(Estimate(mean, half), line) == at_most(Estimate(-mean, half), -line)
+def test_at_least_looks_at_the_other_side(mean: float, half: float, line: float) -> None:
+    verdict = at_least(Estimate(mean, half), line)
+    assert (verdict == Verdict.HOLDS) == (mean - half >= line)
+    assert (verdict == Verdict.FAILS) == (mean + half < line)
+    settled = verdict in (Verdict.HOLDS, Verdict.FAILS)
+    assert settled or (verdict == Verdict.LIKELY) == (mean >= line)
 
 
 def test_one_trial_never_settles_anything() -> None:
@@ -133,6 +137,14 @@ def test_each_radius_has_findings_of_its_own() -> None:
     table = pa.concat_tables([runs, learners])
     assert found(table, "tuned").reward[0].verdict == Verdict.HOLDS
     assert found(table, "paper").reward[0].verdict == Verdict.FAILS
+
+
+def test_nothing_sent_is_no_share_of_anything() -> None:
+    silent = paper_runs(scalars=0.0, uploads=0.0, best_scalars=0.0)
+    measured = claims(found(silent))[4].measured
+    assert measured == "FedLinUCB needed no scalars"
+    both = pa.concat_tables([silent, paper_runs(setting="satimage")])
+    assert claims(found(both))[4].measured == "19.6 % of its scalars"
 
 
 def test_settings_are_counted_in_words() -> None:

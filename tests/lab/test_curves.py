@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbandit.errors import InvalidParameter, UnknownName
-from fedbandit.lab.curves import curves, pick
+from fedbandit.lab.curves import curves, pick, unfinished
 from tests.lab.made_runs import made_run, made_trials, one
 
 
@@ -32,6 +32,15 @@ def test_values_are_trials_by_checkpoints() -> None:
 def test_other_rounds_are_other_curves() -> None:
     table = pa.concat_tables([made_run({}, rounds=100), made_run({}, rounds=200)])
     assert [each.rounds for each in curves(table)] == [100, 200]
+
+
+def test_what_lacks_trials_is_named() -> None:
+    full = made_trials({"reward": [3.0, 1.0, 2.0]}, algorithm="FSCLB")
+    lacking = made_trials({"reward": [5.0]}, algorithm="Random", radius="none", first=2)
+    assert unfinished(curves(full)) == []
+    assert unfinished(curves(pa.concat_tables([full, lacking]))) == [
+        "synthetic d=50 / Random (radius none) has 1 of 3 trials"
+    ]
 
 
 def test_two_results_for_one_trial_are_refused() -> None:

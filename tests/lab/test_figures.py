@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from fedbandit.errors import InvalidParameter
+from fedbandit.errors import InvalidParameter, OutputError, UnknownName
 from fedbandit.lab.curves import curves
 from fedbandit.lab.figures import (
     LOOKS,
@@ -180,6 +180,20 @@ def test_one_trial_is_drawn_without_a_band(tmp_path: Path) -> None:
 def test_nothing_to_draw_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="at least one finished run"):
         draw_runs(SCHEMA.empty_table(), tmp_path)
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "reward.png").mkdir()
+    (tmp_path / "file").touch()
+    for place in (tmp_path, tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(OutputError, match=r"figures in .*Give another directory"):
+            draw_runs(two_settings(), place, formats=["png"])
+
+
+def test_an_unknown_format_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="formats: got 'jpeg'"):
+        draw_runs(two_settings(), tmp_path / "new", formats=["png", "jpeg"])
+    assert not (tmp_path / "new").exists()
 
 
 def test_panels_can_be_titled_freely(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from fedbandit.errors import OutputError
 from fedbandit.lab.claims import findings
 from fedbandit.lab.curves import curves
 from fedbandit.lab.machine import environment
@@ -22,8 +23,8 @@ from fedbandit.lab.report import (
 )
 from fedbandit.lab.settings import PAPER_ALGORITHMS, SETTINGS, assumptions
 from fedbandit.lab.statistics import Estimate
-from fedbandit.lab.summary import reward_by_class, summarise
-from fedbandit.lab.tuning import Choice
+from fedbandit.lab.summary import ClassRow, reward_by_class, summarise
+from fedbandit.lab.tuning import GRID, Choice
 from tests.lab.made_runs import paper_runs
 
 SECTIONS = ("claims", "figures", "table", "details", "theory", "tuning", "classes", "settings")
@@ -79,7 +80,9 @@ def made_report(directory: Path, reward: float = 990.0, seconds: float = 0.1) ->
         tuned_rows=summarise(tuned),
         theoretical_rows=summarise([each for each in found if each.radius == "paper"]),
         choices=[Choice("satimage", "FSCLB", 0.5, tried)],
-        by_class=[ClassTable("satimage", names, tuple(reward_by_class(here, SETTINGS[2])))],
+        by_class=[
+            ClassTable("satimage", names, tuple(reward_by_class(here, SETTINGS[2])), 6, (4, 5))
+        ],
         parameters=assumptions(PAPER_ALGORITHMS),
         environment=environment(),
     )
@@ -129,8 +132,38 @@ def test_the_theoretical_radius_is_judged_apart(tmp_path: Path) -> None:
 def test_a_shortened_run_says_so(tmp_path: Path) -> None:
     report = made_report(tmp_path)
     assert "20 trials of 20,000 rounds" in page_of(report, tmp_path).text
-    full = replace(report, trials=20, rounds=20_000)
+    tried = tuple((radius, Estimate(5.0, 1.0)) for radius in GRID)
+    choices = [Choice("satimage", "FSCLB", 0.5, tried)]
+    full = replace(report, trials=20, rounds=20_000, tuning_trials=4, choices=choices)
     assert "shortened" not in page_of(full, tmp_path).text
+    for less in (
+        replace(full, trials=19),
+        replace(full, rounds=19_999),
+        replace(full, tuning_trials=2),
+        replace(full, choices=report.choices),
+    ):
+        assert "shortened" in page_of(less, tmp_path).text
+
+
+@pytest.mark.parametrize(
+    ("trials", "words"),
+    [
+        ((3, 4), "from 3 to 4 reported trials"),
+        ((4, 4), "All classes have 4 reported trials"),
+        ((4,), "from 0 to 4 reported trials"),
+    ],
+)
+def test_uneven_classes_are_told(tmp_path: Path, trials: tuple[int, ...], words: str) -> None:
+    rows = tuple(ClassRow(target, count, (0.5,)) for target, count in enumerate(trials))
+    table = ClassTable("satimage", ("FSCLB",), rows, classes=2, tuned_on=(1,))
+    text = page_of(replace(made_report(tmp_path), by_class=[table]), tmp_path).text
+    assert "picked on 1 of the 2 classes: 1." in text
+    assert words in text
+
+
+def test_directory_in_the_way_is_an_output_error(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_report(made_report(tmp_path), tmp_path)
 
 
 def test_the_same_report_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -154,7 +187,8 @@ def test_the_same_report_gives_the_same_bytes(tmp_path: Path) -> None:
         (plus_minus(Estimate(1772.4, 33.6)), "1,772 ± 34"),
         (plus_minus(Estimate(0.19234, 0.0281)), "0.192 ± 0.028"),
         (plus_minus(Estimate(5.0, float("nan"))), "5.00"),
-        (plus_minus(Estimate(0.0, 0.0)), "0"),
+        (plus_minus(Estimate(0.0, 0.0)), "0 ± 0"),
+        (plus_minus(Estimate(5.0, 1e-13)), "5.000000 ± 0.000000"),
         (plus_minus(Estimate(7.0, 0.0)), "7.00 ± 0"),
         (percent(-0.123), "\N{MINUS SIGN}12.3 %"),
         (percent_interval(Estimate(0.01, 0.02)), "1.0 % [\N{MINUS SIGN}1.0, 3.0]"),

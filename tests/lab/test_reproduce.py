@@ -1,11 +1,14 @@
+import shutil
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
 
-from fedbandit.errors import InvalidParameter
+from fedbandit.errors import InvalidParameter, OutputError
 from fedbandit.lab.reproduce import (
     QUICK_GRID,
     QUICK_TUNING_TRIALS,
@@ -126,6 +129,7 @@ def test_every_recipe_brings_its_own_runs() -> None:
     assert len({task.key for task in reported}) == len(reported) == 4 * 2 * (2 * 9 + 1)
     assert {task.world.params["seed"] for task in reported} == {0, 1}
     assert not {task.trial for task in reported} & {task.trial for task in tuning}
+    assert len({id(task.world) for task in reported}) == 4 * 2
     for task in reported:
         assert task.world.params["seed"] == task.trial
         if task.algorithm == RANDOM:
@@ -136,3 +140,35 @@ def test_every_recipe_brings_its_own_runs() -> None:
 def test_trials_that_cannot_be(trials: int) -> None:
     with pytest.raises(InvalidParameter, match="a whole number from 1"):
         make_plan(trials=trials, rounds=None, quick=False, every_recipe=False)
+
+
+@pytest.mark.parametrize("rounds", [0, -3, 2.5, True])
+def test_rounds_that_cannot_be(tmp_path: Path, rounds: int) -> None:
+    with pytest.raises(InvalidParameter, match=r"rounds: got .* a whole number of at least 1"):
+        reproduce(out=tmp_path / "out", rounds=rounds)
+    assert not (tmp_path / "out").exists()
+
+
+def test_numbers_of_numpy_are_kept_as_plain_ones() -> None:
+    numbers: dict[str, Any] = {"trials": np.int64(2), "rounds": np.int64(30)}
+    plan = make_plan(**numbers, quick=True, every_recipe=False)
+    assert (type(plan.trials), type(plan.rounds)) == (int, int)
+
+
+def test_file_in_the_way_of_the_figures_is_an_output_error(
+    tiny: tuple[Path, Reproduction, str], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny[0], copy, ignore=shutil.ignore_patterns("figures"))
+    (copy / "figures").touch()
+    with pytest.raises(OutputError, match="figures', which cannot be written"):
+        call(copy)
+
+
+def test_the_report_says_which_classes_radii_were_picked_on(
+    tiny: tuple[Path, Reproduction, str],
+) -> None:
+    page = " ".join(tiny[1].report.read_text(encoding="utf-8").split())
+    # Seeds 1,000,000 and 1,000,001 are 4 and 5 modulo 6, and 0 and 1 modulo 10.
+    assert "Radii were picked on 2 of the 6 classes: 4, 5. Classes have from 0 to 1" in page
+    assert "Radii were picked on 2 of the 10 classes: 0, 1. Classes have from 0 to 1" in page

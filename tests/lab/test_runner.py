@@ -123,6 +123,17 @@ def test_fewer_trials_show_only_those(tmp_path: Path) -> None:
     assert run(tasks(3), out=tmp_path, jobs=1).computed == 0
 
 
+def test_place_may_be_given_as_text(tmp_path: Path) -> None:
+    assert run(tasks(1), out=str(tmp_path / "out"), jobs=1).directory == tmp_path / "out"
+    assert run_spec(parse_spec(SPEC), out=str(tmp_path / "spec"), jobs=1).computed == 12
+
+
+def test_directory_in_the_way_of_the_summary_is_an_output_error(tmp_path: Path) -> None:
+    (tmp_path / "summary.csv").mkdir()
+    with pytest.raises(OutputError, match=r"summary\.csv', which cannot be written"):
+        run_spec(parse_spec(SPEC), out=tmp_path, jobs=1)
+
+
 def test_tasks_given_twice_are_made_once(tmp_path: Path) -> None:
     assert run([task(), task()], out=tmp_path, jobs=1).table.num_rows == 50
 

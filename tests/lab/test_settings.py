@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from fedbandit.core.recipes import RECIPES
@@ -55,9 +56,16 @@ def test_all_classes_take_their_turn(setting: Setting) -> None:
 
 @by_name
 def test_rewards_stay_within_the_noise_bound(setting: Setting) -> None:
-    # A variable between 0 and 1 is 1/2-sub-Gaussian; Gaussian noise is sigma-sub-Gaussian.
-    assert setting.noise == (0.1 if setting.data is None else 0.5)
-    assert setting.bounds(777).horizon == 777
+    # Gaussian noise is sigma-sub-Gaussian; what stays between 0 and 1 is so with half that width.
+    rounds = list(setting.world(1).rounds(2000))
+    rewards = np.concatenate([this.rewards for this in rounds])
+    noise = rewards - np.concatenate([this.means for this in rounds])
+    if setting.data is None:
+        assert setting.noise == pytest.approx(noise.std(), rel=0.05)
+    else:
+        assert not noise.any()
+        assert setting.noise == (rewards.max() - rewards.min()) / 2
+    assert (setting.bounds(777).horizon, setting.bounds(777).noise) == (777, setting.noise)
 
 
 @by_name

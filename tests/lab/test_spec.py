@@ -1,9 +1,11 @@
 """A spec is judged whole, and every mistake is told by its place."""
 
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fedbandit as fb
@@ -82,7 +84,7 @@ def test_spec_as_a_value_takes_values() -> None:
         ({"rounds": GONE}, InvalidParameter, ["no rounds"]),
         ({"worlds": GONE}, InvalidParameter, ["no worlds"]),
         ({"name": 3}, InvalidParameter, ["name: got 3"]),
-        ({"rounds": 0}, InvalidParameter, ["rounds: got 0", "at least 1"]),
+        ({"rounds": 0}, InvalidParameter, ["rounds: got 0", "from 1 to"]),
         ({"rounds": "many"}, InvalidParameter, ["rounds: got 'many'"]),
         ({"rounds": 10.0}, InvalidParameter, ["rounds: got 10.0"]),
         ({"trials": True}, InvalidParameter, ["trials: got True"]),
@@ -96,8 +98,12 @@ def test_spec_as_a_value_takes_values() -> None:
         ({"worlds.easy.kind": "synthetc"}, UnknownName, ["worlds.easy.kind", "'synthetic'?"]),
         ({"worlds.easy.arsm": 3}, UnknownName, ["in worlds.easy:", "Did you mean 'arms'?"]),
         ({"worlds.easy.arms": GONE}, InvalidParameter, ["worlds.easy: got no arms"]),
-        ({"worlds.easy.arms": "3"}, InvalidParameter, ["worlds.easy.arms: got '3'", "int"]),
-        ({"worlds.easy.arms": 0}, InvalidParameter, ["worlds.easy.arms: got 0", "at least 1"]),
+        (
+            {"worlds.easy.arms": "3"},
+            InvalidParameter,
+            ["worlds.easy.arms: got '3'", "a whole number"],
+        ),
+        ({"worlds.easy.arms": 0}, InvalidParameter, ["worlds.easy.arms: got 0", "from 1 to"]),
         ({"worlds.easy.seed": 3}, InvalidParameter, ["worlds.easy.seed", "seed + i"]),
         ({"worlds.easy.spectrum": "powerlaw"}, UnknownName, ["worlds.easy", "'power-law'?"]),
         ({"worlds.noisy one.nose": 1}, UnknownName, ['worlds."noisy one"', "'noise'?"]),
@@ -107,6 +113,16 @@ def test_spec_as_a_value_takes_values() -> None:
         ({"recipes.sketch.alpha": "big"}, InvalidParameter, ["recipes.sketch.alpha: got 'big'"]),
         ({"recipes.sketch.alpha": -1.0}, InvalidParameter, ["recipes.sketch.alpha: got -1.0"]),
         ({"recipes.sketch.alpha": [1]}, InvalidParameter, ["recipes.sketch.alpha: got [1]"]),
+        ({"rounds": 10**30}, InvalidParameter, ["rounds: got 1000"]),
+        ({"worlds.noisy one": 3}, InvalidParameter, ['worlds."noisy one": got 3']),
+        ({"worlds.easy.norm": "x"}, InvalidParameter, ['; expected a number or "none". ']),
+        ({"worlds.easy.spectrum": 3}, InvalidParameter, ["; expected text in quotes. "]),
+        ({"recipes.sketch.bounds": 3}, InvalidParameter, ["; expected a table. "]),
+        (
+            {"recipes.sketch.radius": []},
+            InvalidParameter,
+            ['; expected a number or "paper" or "ti'],
+        ),
         ({"recipes.sketch.sketch_size": GONE}, InvalidParameter, ["got no sketch_size"]),
         ({"recipes.sketch.sketch_size": 9}, InvalidParameter, ["recipes.sketch.sketch_size"]),
         ({"recipes.sketch.radius": "papre"}, UnknownName, ["recipes.sketch.radius", "'paper'?"]),
@@ -130,6 +146,16 @@ def test_spec_as_a_value_takes_values() -> None:
             {"worlds": {"real": {"kind": "classification", "data": 3}}},
             InvalidParameter,
             ["worlds.real: data set: got 3"],
+        ),
+        (
+            {"worlds": {"real": {"kind": "classification", "data": {"name": "satimage"}}}},
+            InvalidParameter,
+            ["worlds.real: data set: got {'name'", "or a path"],
+        ),
+        (
+            {"worlds": {"real": {"kind": "classification", "data": "satimage", "target": 7}}},
+            InvalidParameter,
+            ["worlds.real.target: got 7; expected a whole number from 0 to 5 (a class of"],
         ),
     ],
 )
@@ -169,6 +195,35 @@ def test_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_file_gives_the_same_as_its_content(tmp_path: Path) -> None:
     assert read_spec(write_spec(tmp_path / "spec.toml")) == parse_spec(SPEC)
+
+
+def test_data_are_found_beside_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = "a,kind\n1,x\n2,y\n3,x\n"
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "toy.csv").write_text(content, encoding="utf-8")
+    for source in ("toy.csv", "../below/toy.csv", str(tmp_path / "below" / "toy.csv")):
+        write_spec(
+            tmp_path / "below" / "spec.toml",
+            worlds={"real": {"kind": "classification", "data": source, "agents": 2}},
+            recipes={"floor": {"kind": "Random"}},
+        )
+        monkeypatch.chdir(tmp_path)
+        spec = read_spec(Path("below") / "spec.toml")
+        monkeypatch.chdir(tmp_path.parent)
+        assert spec.tasks()[0].world.params["data"] == "toy.csv"
+
+
+def test_data_that_are_no_file_keep_their_name(tmp_path: Path) -> None:
+    for source in ("satimage", "openml:22", "OpenML:1.5", "~/toy.csv"):
+        worlds = {"real": {"kind": "classification", "data": source}}
+        spec = read_spec(write_spec(tmp_path / "spec.toml", worlds=worlds))
+        assert spec.worlds["real"].params["data"] == source
+
+
+def test_numbers_of_numpy_become_plain() -> None:
+    given: dict[str, Any] = {"rounds": np.int64(5), "trials": np.int8(2), "seed": np.uint8(1)}
+    spec = replace(parse_spec(SPEC), **given)
+    assert {type(number) for number in (spec.rounds, spec.trials, spec.seed)} == {int}
 
 
 def test_file_without_a_name_is_called_after_itself(tmp_path: Path) -> None:

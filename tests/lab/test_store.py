@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandit as fb
+from fedbandit.cli import main
 from fedbandit.errors import OutputError
 from fedbandit.lab import SCHEMA, Task, read_runs
 from fedbandit.lab.lock import sole_writer
-from fedbandit.lab.store import Store, open_store, record, writable_directory
+from fedbandit.lab.store import Store, open_store, record, whole_runs, writable_directory
 from tests.lab.tiny import task, tasks
 
 
@@ -75,7 +76,8 @@ def test_what_is_written_is_read(store: Store) -> None:
 def test_record_cut_anywhere_is_dropped(written: Written, share: float) -> None:
     written.path.write_bytes(written.content[: int(share * len(written.content))])
     assert written.store.read(written.task) is None
-    assert read_runs(written.store.directory).num_rows == 0
+    with pytest.warns(UserWarning, match=written.path.name):
+        assert read_runs(written.store.directory).num_rows == 0
     assert written.store.settle([written.task]) == (written.task,)
     assert not written.path.exists()
 
@@ -142,6 +144,33 @@ def test_reading_all_runs_sorts_them(store: Store) -> None:
     assert read_runs(store.directory / "nowhere").equals(SCHEMA.empty_table())
 
 
+def test_what_cannot_be_read_is_told_from_what_can(store: Store) -> None:
+    one, other = tasks(2)
+    table = _put(store, one)
+    torn = store.path(other.key)
+    torn.write_bytes(b"PAR1")
+    assert whole_runs(store.directory) == (table, [torn])
+    torn.unlink()
+    assert whole_runs(str(store.directory)) == (table, [])
+
+
+def test_plot_says_what_it_leaves_out(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    plot = ["plot", str(store.directory), "--format", "png"]
+    for each in (*tasks(2), task(algorithm="other")):
+        _put(store, each)
+    store.path("0" * 32).write_bytes(b"PAR1")
+    assert main(plot) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        f"left out: 1 of 4 files in {str(store.runs)!r}, not whole records",
+        "not finished: easy / other (radius 0.3) has 1 of 2 trials",
+    ]
+    for path in store.runs.iterdir():
+        path.write_bytes(b"PAR1")
+    assert main(plot) == 2
+    assert "got 4 files in" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("below", [False, True])
 def test_file_in_the_way_is_an_output_error(tmp_path: Path, below: bool) -> None:
     file = tmp_path / "file"
@@ -172,6 +201,30 @@ def test_directory_has_one_writer_at_a_time(tmp_path: Path) -> None:
         pytest.fail("two writers at once")
     with sole_writer(tmp_path):
         pass
+
+
+def test_lock_in_the_way_is_an_output_error(tmp_path: Path) -> None:
+    (tmp_path / ".lock").mkdir()
+    with (
+        pytest.raises(OutputError, match=r"\.lock', which cannot be written"),
+        sole_writer(tmp_path),
+    ):
+        pytest.fail("nothing is held")
+
+
+def test_file_in_the_way_of_earlier_runs_is_an_output_error(store: Store) -> None:
+    old, new = tasks(2)
+    _put(store, old)
+    store.earlier.touch()
+    with pytest.raises(OutputError, match="earlier', which cannot be written"):
+        store.settle([new])
+    assert store.read(old) is not None
+
+
+def test_directory_in_the_way_of_a_record_is_an_output_error(store: Store) -> None:
+    store.path(task().key).mkdir()
+    with pytest.raises(OutputError, match="cannot be written"):
+        store.settle([task()])
 
 
 def _put(store: Store, each: Task) -> pa.Table:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedbandit.errors import OutputError
 from fedbandit.lab.curves import MEASURES, curves
 from fedbandit.lab.settings import SETTINGS
 from fedbandit.lab.statistics import estimate
@@ -37,6 +38,11 @@ def test_one_trial_leaves_the_interval_empty(tmp_path: Path) -> None:
         (line,) = csv.DictReader(source)
     assert line["reward_mean"] == "5.0"
     assert line["reward_ci95"] == ""
+
+
+def test_directory_in_the_way_is_an_output_error(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_csv([], tmp_path)
 
 
 def test_rewards_by_class() -> None:

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_numpy_and_checkpoints_are_part_of_the_key(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("file", "decides"),
     [
-        ("core/margin.py", True),
+        ("core/linalg.py", True),
         ("lab/progress.py", False),
     ],
 )
@@ -110,6 +111,65 @@ def test_source_of_a_users_own_world_is_part_of_the_key(tmp_path: Path) -> None:
         )
         keys.append(_key(code, cwd=tmp_path))
     assert len(set(keys)) == 2
+
+
+METHODS = {
+    "method": "    def rounds(self, n): return {}",
+    "nested": "    def rounds(self, n): return [x + {} for x in range(n)]",
+    "property": "    @property\n    def seed(self): return {}",
+    "cached": "    @cached_property\n    def seed(self): return {}",
+    "static": "    @staticmethod\n    def seed(n={}): return n",
+    "default": "    def rounds(self, n, *, k={}): return k",
+    "constant": "    seed = {}",
+    "list": "    seeds = [{}]",
+    "dict": "    seeds = dict(a={})",
+    "array": "    seeds = np.full(3, {})",
+}
+
+
+@pytest.mark.parametrize("inherited", [False, True])
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_class_typed_at_a_prompt_is_known_by_what_it_does(method: str, inherited: bool) -> None:
+    def typed(number: int) -> Any:
+        head = "class Base:\n    dimension, agents, params = 4, 2, {}\n"
+        tail = "\nclass Mine(Base): pass" if inherited else "\nMine = Base"
+        names: dict[str, Any] = {
+            "__name__": "__main__",
+            "cached_property": cached_property,
+            "np": np,
+        }
+        exec(head + method.format(number) + tail, names)
+        return names["Mine"]()
+
+    first, again, other = (task(world=typed(number)).key for number in (1, 1, 2))
+    assert first == again != other
+
+
+def test_base_of_a_users_own_world_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Child(Own):
+        pass
+
+    before = task(world=Child({})).key
+    assert task(world=Child({})).key == before
+    monkeypatch.setattr(Own, "rounds", lambda _self, _n: iter(()))
+    assert task(world=Child({})).key != before
+
+
+def test_sets_in_the_code_are_alike_in_every_process() -> None:
+    lines = (
+        "from tests.lab.tiny import task",
+        "class Mine:",
+        "    dimension, agents, params = 4, 2, {}",
+        "    def rounds(self, n): return n in {'a', 'b', 'c', 'd', 'e'}",
+        "print(task(world=Mine()).key)",
+    )
+    assert len({_key("\n".join(lines), cwd=ROOT) for _ in range(2)}) == 1
+
+
+def test_numbers_of_numpy_are_kept_as_plain_ones() -> None:
+    one = task(rounds=np.int64(50), trial=np.int32(0))
+    assert (type(one.rounds), type(one.trial)) == (int, int)
+    assert one.key == task().key
 
 
 @pytest.mark.parametrize(

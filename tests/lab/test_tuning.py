@@ -3,8 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbandit.lab.curves import curves
-from fedbandit.lab.settings import PAPER_ALGORITHMS, SETTINGS
-from fedbandit.lab.tuning import FIRST_SEED, GRID, Choice, choose_radius, tuning_tasks
+from fedbandit.lab.settings import PAPER_ALGORITHMS, SETTINGS, Setting
+from fedbandit.lab.tuning import (
+    FIRST_SEED,
+    GRID,
+    Choice,
+    choose_radius,
+    classes_seen,
+    tuning_tasks,
+)
 from tests.lab.made_runs import made_trials
 
 rewards = st.lists(
@@ -36,6 +43,19 @@ def test_a_choice_at_either_end_says_so() -> None:
     assert chosen([[1, 1], [2, 2], [3, 3]]).at_edge
     assert not chosen([[1, 1], [3, 3], [2, 2]]).at_edge
     assert not chosen([[1, 1]]).at_edge
+
+
+def test_runs_on_one_tape_share_one_world() -> None:
+    tasks = tuning_tasks(SETTINGS, PAPER_ALGORITHMS, grid=(0.1, 0.5), trials=3, rounds=10)
+    assert len({id(task.world) for task in tasks}) == len(SETTINGS) * 3
+
+
+@given(st.sampled_from(SETTINGS), st.integers(1, 12))
+def test_classes_seen_are_those_that_pay(setting: Setting, trials: int) -> None:
+    tasks = tuning_tasks([setting], PAPER_ALGORITHMS[:1], grid=(0.1,), trials=trials, rounds=1)
+    worlds = [task.world.params for task in tasks]
+    targets = {params["target"] for params in worlds if "target" in params}
+    assert classes_seen(setting, trials) == tuple(sorted(targets))
 
 
 def test_each_radius_is_tried_once_on_seeds_of_its_own() -> None:

@@ -1,5 +1,6 @@
 """The data sets inside the package are the ones that UCI documents."""
 
+import pickle
 from importlib.resources import files
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from fedbandit.errors import UnknownName
 from fedbandit.worlds import BUNDLED, load_dataset
+from fedbandit.worlds.dataset import Dataset
 
 # Rows per class in UCI's documentation of the whole set (6435 rows), and in the five rows left out.
 UCI_SATIMAGE = {
@@ -47,6 +49,22 @@ def test_mfeat_zernike_has_two_hundred_of_every_digit() -> None:
 def test_content_is_what_was_derived(name: str) -> None:
     recorded = (files("fedbandit.worlds") / "data" / "DIGESTS").read_text()
     assert f"{load_dataset(name).digest}  {name}" in recorded.splitlines()
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_is_read_once_and_travels_by_name(name: str) -> None:
+    data = load_dataset(name)
+    sent = pickle.dumps(data)
+    assert load_dataset(name) is data
+    assert len(sent) < 200
+    assert pickle.loads(sent) is data
+
+
+def test_data_of_the_same_name_travels_by_content() -> None:
+    mine = Dataset("satimage", np.eye(3), np.array([0, 1, 1]), ("a", "b"))
+    came = pickle.loads(pickle.dumps(mine))
+    assert came == mine != load_dataset("satimage")
+    assert not came.features.flags.writeable
 
 
 def test_the_notice_names_sources_and_licence() -> None:

@@ -95,13 +95,42 @@ def test_a_header_that_counts_columns_is_a_header(tmp_path: Path) -> None:
     assert load_dataset(path).features.ravel().tolist() == [0.5, 0.25, 0.75]
 
 
+def test_features_that_are_counted_may_stand_beside_named_labels(tmp_path: Path) -> None:
+    path = write(tmp_path / "toy.csv", "0,1,kind\n0.5,1,a\n0.25,2,b\n0.75,1,a\n")
+    assert load_dataset(path).features.tolist() == [[0.5, 1], [0.25, 2], [0.75, 1]]
+
+
+@pytest.mark.parametrize(
+    ("written", "classes"),
+    [
+        (("01", "1"), ("01", "1")),
+        (("1E2", "100"), ("100", "1E2")),
+        (("9007199254740992", "9007199254740993"), ("9007199254740992", "9007199254740993")),
+        (("10.0", " 9"), ("9", "10")),
+        (("true", "false"), ("false", "true")),
+    ],
+)
+def test_labels_are_read_as_they_are_written(
+    tmp_path: Path, written: tuple[str, str], classes: tuple[str, str]
+) -> None:
+    one, other = written
+    path = write(tmp_path / "toy.csv", f"a,kind\n1,{one}\n2,{other}\n3,{one}\n")
+    data = load_dataset(path)
+    assert data.classes == classes
+    assert data.labels[0] == data.labels[2] != data.labels[1]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("", "does not read"),
         ("a,kind\n", "got no rows"),
         ("a,kind\n1,x\n2\n", "does not read"),
-        ("a,kind\n1,x\nred,y\n2,x\n", "column 'a' of type string; expected numbers"),
+        ("a,kind\n1,x\nred,y\n2,x\n", r"column 'a' of type string \('red', say\); .* numbers"),
+        ('a,kind\n"1,5",x\n"2,5",y\n"3,5",x\n', r"\('1,5', say\); expected .*decimal points"),
+        ("a;b;kind\n1;2;x\n2;3;y\n3;4;x\n", "separated by ';'; expected commas"),
+        ("a;b;kind\n1,5;2;x\n2,5;3;y\n3;4;x\n", "separated by ';'; expected commas"),
+        ("a\tb\tkind\n1\t2\tx\n", r"separated by '\\t'; expected commas"),
         ("a,kind\n1,x\n,y\n2,x\n", "got nan in feature column 'a', row 1"),
         ("a,b,kind\n1,1,x\n2,inf,y\n2,1,x\n", "got inf in feature column 'b', row 1"),
         ("a,kind\n1,x\n2,\n3,x\n", "got the label None in row 1"),
@@ -109,7 +138,8 @@ def test_a_header_that_counts_columns_is_a_header(tmp_path: Path) -> None:
         ("a,kind\n1,x\n2,y\n", "2 rows in 2 classes"),
         ("a,kind\n1,0.25\n2,0.5\n3,0.5\n", r"the label 0\.25 .*measurement"),
         ("kind\nx\ny\nx\n", r"features of shape \(3, 0\)"),
-        ("5.1,3.5,0\n4.9,3.0,1\n4.7,3.2,0\n", "a first line of numbers"),
+        ("5.1,3.5,0\n4.9,3.0,1\n4.7,3.2,0\n", "a first line with numbers"),
+        ("5.1,3.5,setosa\n4.9,3.0,virginica\n4.7,3.2,setosa\n", "a first line with numbers"),
         (b"\xff\xfe\x00,kind\n1,x", "does not read"),
     ],
 )
@@ -157,14 +187,26 @@ def test_npz_that_is_one_array_in_disguise(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["gone.csv", "gone.npz", "some/where/gone.parquet"])
 def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DataError, match=r"gone.*no such file.*Check the path"):
+    with pytest.raises(DataError, match=r"gone.*No such file.*Check the path"):
         load_dataset(tmp_path / name)
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match=r"folder\.csv: got Is a directory"):
         load_dataset(tmp_path / "folder.csv")
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".csv", "x\0.csv", "~nobody-of-that-name/x.csv"])
+def test_a_path_that_cannot_be_one(name: str) -> None:
+    with pytest.raises(DataError, match=r"data file .*Check the path"):
+        load_dataset(name)
+
+
+@pytest.mark.parametrize("name", ["mydata", "OpenMl", "\0"])
+def test_a_name_that_nobody_knows_is_told_every_form(name: str) -> None:
+    with pytest.raises(UnknownName, match=r"\.csv, \.parquet or \.npz.*openml:ID.*satimage"):
+        load_dataset(name)
 
 
 @pytest.mark.parametrize("name", ["data.xlsx", "data.txt", "folder/data"])

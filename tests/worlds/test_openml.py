@@ -121,6 +121,7 @@ def test_a_data_set_by_its_number(openml: OpenML) -> None:
     assert data.classes == ("2", "9", "10")
     assert data.labels.tolist() == [2, 1, 0, 1]
     np.testing.assert_array_equal(data.features, [[1.5, -2], [2, 0.5], [3, 0], [4, 1]])
+    assert load_dataset("OpenML:22") == data
     assert Classification(data="openml:22", target="10").params["digest"] == data.digest
 
 
@@ -149,9 +150,9 @@ def test_a_wrong_checksum(openml: OpenML, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with pytest.raises(DataError, match=r"openml:22: got ValueError .*md5") as caught:
         load_dataset("openml:22")
-    assert f"remove {cache}" in str(caught.value)
+    assert f"remove {cache / 'openml'} and" in str(caught.value)
     assert "satimage, mfeat-zernike" in str(caught.value)
-    shutil.rmtree(cache)
+    shutil.rmtree(cache / "openml")
     openml.publish(22)
     assert len(load_dataset("openml:22").labels) == 4
 
@@ -159,8 +160,9 @@ def test_a_wrong_checksum(openml: OpenML, tmp_path: Path) -> None:
 def test_an_unknown_number(openml: OpenML) -> None:
     with pytest.raises(
         DataError, match=r"openml:404: got OpenMLError .*not found.*Check the number"
-    ):
+    ) as caught:
         load_dataset("openml:404")
+    assert "remove" not in str(caught.value)
     assert openml.asked == ["/api/v1/json/data/404"]
 
 

@@ -10,7 +10,7 @@ from fedbandit.errors import InvalidParameter, UnknownName
 from fedbandit.worlds import WORLDS, Classification, Synthetic
 
 GOOD: dict[str, Any] = {"dimension": 5, "arms": 3, "agents": 2}
-NOT_COUNTS = [0, -1, 2.0, "3", None, True, float("nan"), np.array([2])]
+NOT_COUNTS = [0, -1, 10**30, 2.0, "3", None, True, float("nan"), np.array([2])]
 
 
 @pytest.mark.parametrize("name", ["dimension", "arms", "agents"])

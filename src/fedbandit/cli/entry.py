@@ -4,16 +4,16 @@ import os
 import sys
 from argparse import Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Sequence
+from io import TextIOWrapper
 from typing import Any
 
 import fedbandit
 from fedbandit.cli.command import Command
 from fedbandit.cli.listing import LIST
-from fedbandit.cli.options import nearest
 from fedbandit.cli.plot import PLOT
 from fedbandit.cli.reproduce import REPRODUCE
 from fedbandit.cli.run import RUN
-from fedbandit.errors import FedbanditError, missing_extra
+from fedbandit.errors import FedbanditError, complaint, missing_extra, unknown
 
 COMMANDS: dict[str, Command] = {each.name: each for each in (RUN, REPRODUCE, PLOT, LIST)}
 WHAT_IT_IS = "Federated contextual linear bandits that send sketches, not data."
@@ -24,19 +24,42 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 2 for bad input, 130 after Ctrl-C."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # an ASCII terminal gets ? for what it lacks
     chosen = _parse(list(sys.argv[1:] if arguments is None else arguments))
     try:
         _execute(chosen)
-    except FedbanditError as error:
-        notes: list[str] = getattr(error, "__notes__", [])
-        print("fedbandit: error:", error, *notes, file=sys.stderr)
-        return BAD_INPUT
     except KeyboardInterrupt:
         print("fedbandit: interrupted; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+    except FedbanditError as error:
+        return _refuse(error, str(error))
+    except MemoryError as error:
+        fix = "Ask for fewer rounds, arms or dimensions, or fewer --jobs."
+        said = str(error) or "no memory left"
+        return _refuse(error, complaint("memory", got=said, expected="work that fits", fix=fix))
+    except OSError as error:
+        fix = "Free some space, or write elsewhere."
+        said = complaint("files", got=str(error), expected="places to read and write", fix=fix)
+        return _refuse(error, said)
     return 0
+
+
+def _refuse(error: BaseException, message: str) -> int:
+    """Print one line about an error, after what was printed before it, if that can be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+    print("fedbandit: error:", message, *getattr(error, "__notes__", []), file=sys.stderr)
+    return BAD_INPUT
+
+
+def _drop_output() -> None:
+    """Give up what is still to be printed, which Python would try to write once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _execute(chosen: Namespace) -> None:
@@ -67,7 +90,7 @@ def _parse(given: list[str]) -> Namespace:
         if given[place : place + 1] == [name]:
             _refuse_unknown_options(parser, given[place + 1 :], options)
     if place < len(given) and given[place] not in COMMANDS:
-        whole.error(f"unknown command {given[place]}; {nearest(given[place], COMMANDS)}")
+        whole.error(str(unknown("command", given[place], COMMANDS)))
     return whole.parse_args(given)
 
 
@@ -90,4 +113,4 @@ def _refuse_unknown_options(
         if word == "--":
             return
         if name.startswith("-") and not name.lstrip("-")[:1].isdigit() and name not in known:
-            parser.error(f"unknown option {name}; {nearest(name, known[1:])}")
+            parser.error(str(unknown("option", name, known[1:])))

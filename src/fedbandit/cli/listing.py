@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 
 from fedbandit.cli.command import Command
-from fedbandit.cli.options import word_of
 from fedbandit.cli.table import show_table
+from fedbandit.errors import unknown
 
 TOPICS = ("recipes", "worlds", "datasets")
 
@@ -17,7 +17,6 @@ def _define(parser: ArgumentParser) -> list[Action]:
         parser.add_argument(
             "topic",
             nargs="?",
-            type=word_of(TOPICS),
             metavar="TOPIC",
             help=f"only {', '.join(TOPICS[:-1])} or {TOPICS[-1]} (default: all)",
         )
@@ -30,20 +29,27 @@ def _execute(arguments: Namespace) -> None:
 
     show = {
         "recipes": lambda: _show_factories("Recipes", RECIPES),
-        "worlds": lambda: _show_factories("Worlds", WORLDS),
+        "worlds": lambda: _show_factories("Worlds", WORLDS, hidden="seed"),
         "datasets": _show_datasets,
     }
+    if arguments.topic is not None and arguments.topic not in show:
+        raise unknown("topic", arguments.topic, show)
     for position, topic in enumerate([arguments.topic] if arguments.topic else TOPICS):
         if position:
             print()
         show[topic]()
 
 
-def _show_factories(title: str, catalogue: Mapping[str, Callable[..., object]]) -> None:
+def _show_factories(
+    title: str, catalogue: Mapping[str, Callable[..., object]], *, hidden: str = ""
+) -> None:
+    """Show what can stand in a spec; a world's seed cannot: the trial gives it."""
     rows = [
-        (name, _parameters(factory), _first_line(factory)) for name, factory in catalogue.items()
+        (name, _parameters(factory, hidden=hidden), _first_line(factory))
+        for name, factory in catalogue.items()
     ]
-    show_table(title, ("kind", "parameters", "what it is"), rows)
+    header = ("kind", "parameters", "what it is")
+    show_table(title, header, rows, wraps=header[1:])
     for name, default in _nested(catalogue.values()).items():
         print(f"{name} is a table of its own: {_parameters(type(default))}")
 
@@ -64,10 +70,11 @@ def _show_datasets() -> None:
     )
 
 
-def _parameters(factory: Callable[..., object]) -> str:
+def _parameters(factory: Callable[..., object], *, hidden: str = "") -> str:
     return ", ".join(
         name if each.default is each.empty else f"{name}={_written(each.default)}"
         for name, each in inspect.signature(factory).parameters.items()
+        if name != hidden
     )
 
 

@@ -1,53 +1,60 @@
 """``fedbandit plot``: figures of stored runs."""
 
+import sys
 from argparse import Action, ArgumentParser, Namespace
-from pathlib import Path
 
 from fedbandit.cli.command import Command
-from fedbandit.cli.options import words_of
+from fedbandit.cli.options import directory, words
 from fedbandit.errors import DataError, complaint
-
-FORMATS = ("png", "svg", "pdf")
 
 
 def _define(parser: ArgumentParser) -> list[Action]:
     return [
         parser.add_argument(
-            "directory", type=Path, metavar="DIR", help="the --out of an earlier run"
+            "directory", type=directory, metavar="DIR", help="the --out of an earlier run"
         ),
         parser.add_argument(
             "--out",
-            type=Path,
+            type=directory,
             metavar="DIR",
             help="directory for the figures (default: DIR/figures)",
         ),
         parser.add_argument(
             "--format",
-            type=words_of(FORMATS),
-            default=FORMATS,
+            type=words,
             metavar="LIST",
-            help=f"some of {','.join(FORMATS)} (default: all)",
+            help="some of png,svg,pdf (default: all)",
         ),
     ]
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.lab.figures import draw_runs
-    from fedbandit.lab.store import read_runs, writable_directory
+    from fedbandit.lab.curves import curves, unfinished
+    from fedbandit.lab.figures import FORMATS, draw_runs
+    from fedbandit.lab.store import whole_runs
 
-    runs = read_runs(arguments.directory)
+    runs, broken = whole_runs(arguments.directory)
+    place = repr(str(arguments.directory / "runs"))
     if not runs.num_rows:
-        raise DataError(
-            complaint(
-                "plot",
-                got=f"no finished runs in {str(arguments.directory / 'runs')!r}",
-                expected="the --out directory of an earlier run",
-                fix="Run an experiment first: fedbandit run SPEC.toml --out DIR.",
-            )
-        )
-    out = writable_directory(arguments.out or arguments.directory / "figures")
-    for path in draw_runs(runs, out, formats=arguments.format):
+        raise _nothing_to_draw(place, len(broken))
+    if broken:
+        files = len(broken) + len(runs["key"].unique())
+        left_out = f"left out: {len(broken)} of {files} files in {place}, not whole records"
+        print(left_out, file=sys.stderr)
+    for lack in unfinished(curves(runs)):
+        print(f"not finished: {lack}", file=sys.stderr)
+    out = arguments.out or arguments.directory / "figures"
+    for path in draw_runs(runs, out, formats=arguments.format or FORMATS):
         print(path)
+
+
+def _nothing_to_draw(place: str, broken: int) -> DataError:
+    got, fix = f"no finished runs in {place}", "Run an experiment first: fedbandit run SPEC.toml."
+    if broken:
+        got = f"{broken} files in {place}, none of them a whole record"
+        fix = "Run the command that made them again: it makes anew what is broken."
+    expected = "the --out directory of an earlier run"
+    return DataError(complaint("plot", got=got, expected=expected, fix=fix))
 
 
 PLOT = Command(

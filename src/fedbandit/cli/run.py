@@ -1,6 +1,5 @@
 """``fedbandit run``: an experiment from a spec file."""
 
-import math
 import sys
 from argparse import Action, ArgumentParser, Namespace
 from pathlib import Path
@@ -12,11 +11,6 @@ from fedbandit.cli.table import show_table
 
 if TYPE_CHECKING:
     from fedbandit.lab.summary import Row
-
-HEADER = (
-    *("setting", "algorithm", "radius"),
-    *("reward", "regret", "seconds", "uploads", "scalars", "bytes"),
-)
 
 EXAMPLE = """\
 fedbandit run compare.toml --out results --jobs 4
@@ -55,13 +49,15 @@ def _define(parser: ArgumentParser) -> list[Action]:
 
 def _execute(arguments: Namespace) -> None:
     from fedbandit.lab import progress_on, read_spec, run_spec, summary_rows
+    from fedbandit.lab.curves import MEASURES
 
     spec = read_spec(arguments.spec)
     results = run_spec(
         spec, out=arguments.out, jobs=arguments.jobs, progress=progress_on(sys.stderr)
     )
     title = f"{spec.name}: {spec.rounds:,} rounds, {spec.trials} trials, mean ± 95 % interval"
-    show_table(title, HEADER, [_cells(row) for row in summary_rows(results)])
+    header = ("setting", "algorithm", "radius", *MEASURES)
+    show_table(title, header, [_cells(row) for row in summary_rows(results)])
     kept = len(results.tasks) - results.computed
     print(f"{len(results.tasks)} runs: {results.computed} made now, {kept} made earlier")
     print(f"table:   {results.directory / 'summary.csv'}")
@@ -72,18 +68,9 @@ def _execute(arguments: Namespace) -> None:
 
 
 def _cells(row: "Row") -> list[str]:
-    measures = [_with_interval(each.mean, each.ci95) for each in row.estimates.values()]
-    return [row.setting, row.algorithm, row.radius, *measures]
+    from fedbandit.lab.report import plus_minus
 
-
-def _with_interval(mean: float, half_width: float) -> str:
-    """Write the interval with two digits, and the mean no finer than that; NaN is no interval."""
-    if math.isnan(half_width):
-        return f"{mean:,.6g}" if abs(mean) < 1000 else f"{mean:,.0f}"
-    decimals = 0
-    if half_width > 0:
-        decimals = min(max(1 - math.floor(math.log10(half_width)), 0), 6)
-    return f"{mean:,.{decimals}f} ± {half_width:,.{decimals}f}"
+    return [row.setting, row.algorithm, row.radius, *map(plus_minus, row.estimates.values())]
 
 
 RUN = Command(

@@ -3,13 +3,17 @@
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
-def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table to standard output."""
-    if sys.stdout.isatty() and find_spec("rich") is not None:
-        _draw(title, header, rows)
-    else:
+def show_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, wraps: Sequence[str] = ()
+) -> None:
+    """Print a table to standard output; only the columns named in ``wraps`` may break lines."""
+    if not (sys.stdout.isatty() and find_spec("rich") and _draw(title, header, rows, wraps)):
         print(plain_table(title, header, rows))
 
 
@@ -24,28 +28,62 @@ def plain_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     return "\n".join([title, *lines])
 
 
-def _draw(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Draw the table; where the terminal is too narrow for it, intervals go below their means."""
-    from rich import box
+def _draw(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], wraps: Sequence[str]
+) -> bool:
+    """Draw the table, with intervals below their means if need be; say whether it was possible.
+
+    A terminal too narrow for that gets no table: names and numbers would be cut.
+    """
     from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console()
+    boundless = console.options.update(max_width=sys.maxsize)
+    stacked = [[cell.replace(" ± ", "\n± ") for cell in row] for row in rows]
+    for cells, padding in ((rows, 1), (stacked, 0)):
+        table = _table(title, header, cells, wraps=wraps, padding=padding)
+        if Measurement.get(console, boundless, table).minimum <= console.width:
+            console.print(table)
+            return True
+    return False
+
+
+def _table(
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    wraps: Sequence[str],
+    padding: int,
+) -> "Table":
+    """Make the table; text is taken as it is, brackets and all."""
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
-    narrow = max(map(len, plain_table(title, header, rows).splitlines())) > console.width
     table = Table(
-        title=title,
+        title=Text(title),
         title_justify="left",
         box=box.SIMPLE_HEAD,
-        padding=(0, 0 if narrow else 1),
+        padding=(0, padding),
         pad_edge=False,
     )
-    for position, name in enumerate(header):
-        numbers = _numeric([row[position] for row in rows])
-        table.add_column(name, justify="right" if numbers else "left", no_wrap=numbers)
+    for name, *cells in zip(header, *rows, strict=True):
+        pieces = [piece for cell in (name, *cells) for piece in _pieces(cell, words=name in wraps)]
+        table.add_column(
+            Text(name),
+            justify="right" if _numeric(cells) else "left",
+            no_wrap=name not in wraps,
+            min_width=max(map(len, pieces)),
+        )
     for row in rows:
-        table.add_row(*(Text(cell.replace(" ± ", "\n± ") if narrow else cell) for cell in row))
-    console.print(table)
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _pieces(cell: str, *, words: bool) -> list[str]:
+    return cell.split() if words else cell.splitlines()
 
 
 def _numeric(cells: Sequence[str]) -> bool:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedbandit.core.checks import arms_not_finite, checked_arms, checked_batch, checked_reward
+from fedbandit.core.checks import (
+    arms_not_finite,
+    check_size,
+    checked_arm,
+    checked_arms,
+    checked_batch,
+    checked_reward,
+)
 from fedbandit.core.linalg import Array, first_best_of_each
 from fedbandit.core.messages import Collect, Download, Message, Upload, check_moment
 from fedbandit.core.pending import Pending
@@ -38,7 +45,8 @@ class Agent:
     An agent holds a *base* (its last download, and for agents that decide on their own data also
     what they have sent since) and what is *pending* on top of it. It does no I/O: whoever runs it
     carries the upload that ``observe`` may return to the server, and hands what the server answers
-    to ``receive``, at any later time.
+    to ``receive``: at any later time for agents that decide on their last download, in order and
+    before the next upload for those that decide on their own data.
     """
 
     def __init__(self, recipe: Recipe, index: int) -> None:
@@ -65,8 +73,8 @@ class Agent:
     def choose(self, arms: ArrayLike) -> int:
         """Return the arm to play: argmax of <theta, x> + beta |x|_{V^-1} (paper, Alg. 1 line 3).
 
-        ``arms`` is K x d, K >= 1; the answer is an index into it. Scores within 1e-9 of the
-        highest count as equal, and the first of them wins.
+        ``arms`` is K x d, K >= 1; the answer is an index into it. Where scores tie, to nine
+        digits, the first of them wins.
         """
         shown = checked_arms(arms, self._recipe.dimension)
         if self._parts.blind is not None:
@@ -108,6 +116,7 @@ class Agent:
         """
         reward = checked_reward(reward)
         x, squared_width = self._played(arm)
+        check_size(x, reward)
         if self._parts.blind is not None:
             return None
         self._pending.absorb(x, squared_width)
@@ -156,6 +165,7 @@ class Agent:
             "decisions": self._decisions,
             "version": self._version,
             "shown": np.zeros((0, d)) if self._shown is None else self._shown.copy(),
+            "widths": np.zeros(0) if self._squared_widths is None else self._squared_widths.copy(),
             "base_moment": self._base_moment.copy(),
             "base_count": self._base_count,
             "moment": self._moment.copy(),
@@ -180,9 +190,11 @@ class Agent:
         agent._moment, agent._count = array(state, "moment", d), integer(state, "count")
         agent._decisions = integer(state, "decisions")
         shown = array(state, "shown", None, d)
-        agent._shown = shown if len(shown) else None
         if agent._parts.own_data:
             agent._decide_on_own_data()
+        widths = array(state, "widths", None)
+        agent._shown = shown if len(shown) else None
+        agent._squared_widths = widths if len(widths) == len(shown) else None
         return agent
 
     def _adopt(self, base: Summary, moment: Array, count: int, *, version: int) -> None:
@@ -217,10 +229,8 @@ class Agent:
 
     def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:
         """Return an arm's features, and its squared width in what the agent decides with."""
-        if not isinstance(arm, int | np.integer):
-            features = checked_arms(np.asarray(arm)[None], self._recipe.dimension)
-            if not np.isfinite(features).all():
-                raise arms_not_finite(features)
+        if not isinstance(arm, int | np.integer) or isinstance(arm, bool):
+            features = checked_arm(arm, self._recipe.dimension)
             return features[0], float(self._policy.reading.squared_widths(features)[0])
         if self._shown is None:
             fix = "Call choose(arms) first, or give the arm's features."

@@ -29,20 +29,20 @@ def arrowhead_eigh(squares: Array, crossed: Array, corner: float) -> tuple[Array
 
     Eigenvectors are those of the nearby matrix of which the computed roots are the exact
     eigenvalues (Gu and Eisenstat 1995), and so are orthogonal to working precision. Poles that
-    coincide and weights that vanish are moved apart by a few units of rounding.
+    coincide are moved apart, and weights that vanish are raised, by a unit of rounding.
 
     Cost O(n^2): some five steps of n divisions for each eigenvalue.
     """
     n = len(squares)
     rounding = _EPSILON * (squares[0] + corner)
-    poles = squares + 2.0 * rounding * np.arange(n, 0, -1)
+    poles = squares.copy()
     for j in range(1, n):
         poles[j] = min(poles[j], poles[j - 1] - rounding)
     weights = np.maximum(crossed * crossed, rounding * rounding)
     values, vectors = np.empty(n + 1), np.empty((n + 1, n + 1))
     for i in range(n + 1):
-        top = poles[i - 1] if i > 0 else poles[0] + corner + 2.0 * n * rounding
-        bottom = poles[i] if i < n else -rounding
+        top = poles[i - 1] if i > 0 else poles[0] + corner + rounding
+        bottom = poles[i] if i < n else min(poles[n - 1], 0.0) - 2.0 * (n + 1) * rounding
         near, root = _secular_root(poles, weights, corner, i, bottom, top)
         values[i] = poles[near] + root
         for j in range(n):
@@ -123,5 +123,9 @@ def shed_one(rows: Array, squares: Array) -> tuple[int, Array, float]:
     while kept < n and values[kept] > floor:
         vectors[kept] *= np.sqrt(1.0 - delta / values[kept])
         kept += 1
+    shed = max(delta, values[kept]) if kept < n else delta
     rows[:kept] = np.dot(vectors[:kept], rows)
-    return kept, values[:kept] - delta, delta
+    norms = np.empty(kept)
+    for i in range(kept):
+        norms[i] = np.dot(rows[i], rows[i])
+    return kept, norms, shed

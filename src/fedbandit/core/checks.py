@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from fedbandit.core.linalg import Array
 from fedbandit.errors import InvalidArms, InvalidParameter, InvalidReward, complaint, unknown
 
+_LONGEST = 1e70
+
 
 def whole(name: str, value: object, *, least: int, most: int | None = None, why: str = "") -> int:
     """Return value as an int from least to most; a bool or a float is not a whole number."""
@@ -47,21 +49,27 @@ def one_of(name: str, value: str, valid: Iterable[str]) -> None:
 
 def checked_arms(arms: ArrayLike, dimension: int) -> Array:
     """Return a copy of the arms as a K x d float64 matrix in C order."""
-    try:
-        matrix = np.array(arms, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise _bad_arms(str(error), dimension) from error
+    matrix = _floats(arms, dimension)
     if matrix.ndim != 2 or matrix.shape[1] != dimension or len(matrix) == 0:
         raise _bad_arms(f"an array of shape {matrix.shape}", dimension)
     return matrix
 
 
+def checked_arm(arm: ArrayLike, dimension: int) -> Array:
+    """Return a copy of one arm's features, finite and of sensible size, as a matrix of one row."""
+    features = _floats(arm, dimension)
+    if features.shape != (dimension,):
+        raise _bad_arms(f"an arm of shape {features.shape}", dimension)
+    if not np.isfinite(features).all():
+        raise arms_not_finite(features[None])
+    if np.abs(features).max() > _LONGEST:
+        raise _too_large(features, 0.0)
+    return features[None]
+
+
 def checked_batch(arms: ArrayLike, dimension: int) -> Array:
     """Return a copy of the arms of B decisions as a B x K x d float64 array in C order."""
-    try:
-        batch = np.array(arms, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise _bad_arms(str(error), dimension) from error
+    batch = _floats(arms, dimension)
     if batch.ndim != 3 or batch.shape[2] != dimension or batch.shape[1] == 0:
         fix = "Give one matrix of arms for each decision, all with as many arms."
         expected = f"an array of shape (B, K, {dimension}) with K >= 1"
@@ -92,12 +100,35 @@ def checked_reward(reward: float) -> float:
     fix = "Leave out observations whose reward is not known."
     try:
         value = float(reward)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         message = complaint("observe, reward", got=repr(reward), expected=expected, fix=fix)
         raise InvalidReward(message) from error
     if not isfinite(value):
         raise InvalidReward(complaint("observe, reward", got=value, expected=expected, fix=fix))
     return value
+
+
+def check_size(x: Array, reward: float) -> None:
+    """Raise InvalidArms if squares of an observation would come near the end of the numbers."""
+    if not float(x @ x) * max(1.0, reward * reward) < _LONGEST**2:
+        raise _too_large(x, reward)
+
+
+def _too_large(x: Array, reward: float) -> InvalidArms:
+    got = f"features of up to {np.abs(x).max():.1e} and the reward {reward:.1e}"
+    expected, fix = "numbers whose squares are finite", "Scale features and rewards."
+    return InvalidArms(complaint("observe", got=got, expected=expected, fix=fix))
+
+
+def _floats(arms: ArrayLike, dimension: int) -> Array:
+    try:
+        given = np.asarray(arms)
+        if given.dtype.kind in "fiub":
+            return np.array(given, dtype=np.float64, order="C")
+        kind = f"numbers of type {given.dtype}"
+    except (TypeError, ValueError) as error:
+        raise _bad_arms(str(error), dimension) from error
+    raise _bad_arms(kind, dimension)
 
 
 def _bad(name: str, got: object, expected: str) -> InvalidParameter:

@@ -54,10 +54,11 @@ class Kernel(Generic[P, R]):
             if isinstance(other := names.get(name), Kernel):
                 names[name] = other.compiled()
         linked = update_wrapper(FunctionType(source.__code__, names, source.__name__), source)
-        fast = {"reassoc", "contract", "arcp"}
-        return cast(
-            Callable[P, R], numba.njit(linked, cache=True, error_model="numpy", fastmath=fast)
-        )
+        how: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "arcp"}}
+        try:
+            return cast(Callable[P, R], numba.njit(linked, cache=True, **how))
+        except RuntimeError:  # nowhere to keep it: a read-only install without a home
+            return cast(Callable[P, R], numba.njit(linked, **how))
 
     def _compile_and_run(self, *args: P.args, **kwargs: P.kwargs) -> R:
         start = perf_counter()

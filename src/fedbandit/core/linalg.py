@@ -5,13 +5,28 @@ norms s. Everything about that matrix then follows from k numbers and products w
 array is ever formed.
 """
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.compiler import kernel, kernel_or
-from fedbandit.core.margin import MARGIN
 
 Array = NDArray[np.float64]
+
+MARGIN: Final = 1e-9
+"""What is closer than this counts as equal, wherever a comparison decides something.
+
+With unit arms and ridge 1 the first choice is an exact tie, and with alpha = 1 so is the first
+trigger. Rounding would then decide, and two correct programs would part ways.
+"""
+
+
+def read_only(array: Array) -> Array:
+    """Return a view of an array that cannot be written through."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def shrink(rows: Array, size: int) -> tuple[Array, float]:
@@ -22,7 +37,8 @@ def shrink(rows: Array, size: int) -> tuple[Array, float]:
     lines 7-10 and Alg. 2 lines 3-6). With fewer than ``size`` rows nothing is shed and the rows are
     only made orthogonal.
 
-    Returns the rows, largest first, and delta. Cost O(r^3 + r m d) with r = min(m, d): the smaller
+    Returns the rows, largest first, and what was shed: delta, or a little more where a direction
+    is dropped because rounding has drowned it. Cost O(r^3 + r m d) with r = min(m, d): the smaller
     of rows rows^T and rows^T rows is factorised.
     """
     m, d = rows.shape
@@ -32,10 +48,11 @@ def shrink(rows: Array, size: int) -> tuple[Array, float]:
     delta = max(float(values[size - 1]), 0.0) if size <= rank else 0.0
     rounding = values[0] * rank * np.finfo(float).eps if rank else 0.0
     kept = int(np.count_nonzero(values[: size - 1] > max(delta, rounding)))
+    shed = max(delta, float(values[kept])) if kept < min(size - 1, rank) else delta
     values, vectors = values[:kept], vectors[:, :kept]
     if m > d:
-        return np.ascontiguousarray((vectors * np.sqrt(values - delta)).T), delta
-    return (vectors * np.sqrt(1.0 - delta / values)).T @ rows, delta
+        return np.ascontiguousarray((vectors * np.sqrt(values - delta)).T), shed
+    return (vectors * np.sqrt(1.0 - delta / values)).T @ rows, shed
 
 
 def sketch_logdet(squares: Array, ridge: float, dimension: int) -> float:
@@ -69,27 +86,40 @@ def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, she
         (d - k) log(c'/c) + sum log((s_i + c')/(s_i + c))
         + log det(I + (P P^T - Q^T diag(s + c')^{-1} Q)/c').
 
-    With more rows than columns the same matrix is factorised as it is. Cost O((k + n) n d + n^3),
+    With more rows than columns the whole matrix is taken as it is. Eigenvalues rather than a
+    factorisation, because rounding may make a small one negative. Cost O((k + n) n d + n^3),
     or O((k + n) d^2 + d^3), where the paper's SVD of [S; P] costs O((k + n)^2 d).
     """
     n, d = pending.shape
     raised = ridge + shed
     if n > d:
-        whole = np.dot(rows.T, rows) + np.dot(pending.T, pending) + raised * np.eye(d)
+        whole = np.linalg.eigvalsh(np.dot(rows.T, rows) + np.dot(pending.T, pending))
         before = (d - len(squares)) * np.log(ridge) + np.log(squares + ridge).sum()
-        grown: float = 2.0 * np.log(np.diag(np.linalg.cholesky(whole))).sum() - before
+        grown: float = np.log(np.maximum(whole, 0.0) + raised).sum() - before
         return grown
     scaled = np.dot(rows, pending.T) / np.sqrt(squares + raised).reshape(-1, 1)
     inner = (np.dot(pending, pending.T) - np.dot(scaled.T, scaled)) / raised
-    pivots = np.diag(np.linalg.cholesky(inner + np.eye(n)))
+    gains = np.maximum(np.linalg.eigvalsh(inner), 0.0)
     lift = (d - len(squares)) * np.log1p(shed / ridge) + np.log1p(shed / (squares + ridge)).sum()
-    growth: float = lift + 2.0 * np.log(pivots).sum()
+    growth: float = lift + np.log1p(gains).sum()
     return growth
 
 
-def spd_logdet(matrix: Array) -> float:
-    """Return the log determinant of a symmetric positive definite matrix. Cost O(n^3)."""
-    return 2.0 * float(np.log(np.linalg.cholesky(matrix).diagonal()).sum())
+def spd_inverse(matrix: Array, ridge: float) -> tuple[Array, float]:
+    """Return (A + cI)^{-1} and log det(A + cI) for a positive semidefinite A. Cost O(d^3).
+
+    Where rounding has made A + cI anything but positive definite, eigenvalues below c are taken
+    for c, which they cannot be under.
+    """
+    raised = matrix + ridge * np.eye(len(matrix))
+    try:
+        root = np.linalg.cholesky(raised)
+        inverse: Array = np.linalg.inv(raised).astype(np.float64, copy=False)
+        return 0.5 * (inverse + inverse.T), 2.0 * float(np.log(root.diagonal()).sum())
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+        values = np.maximum(values, 0.0) + ridge
+        return (vectors / values) @ vectors.T, float(np.log(values).sum())
 
 
 def row_products_numpy(one: Array, other: Array) -> Array:
@@ -149,16 +179,24 @@ def gram_ucb(arms: Array, theta: Array, radius: float, inverse: Array, widths: A
     return first_best(np.dot(arms, theta) + radius * np.sqrt(widths))
 
 
+def exceeds(value: float, threshold: float) -> bool:
+    """Say whether a growth lies above its threshold by more than the margin."""
+    return value > threshold + MARGIN * max(1.0, abs(threshold))
+
+
 @kernel
 def first_best(scores: Array) -> int:
-    """Return the first arm within the margin of the best score; -1 if a score is not finite."""
+    """Return the first arm whose score is the best, or -1 if a score is not finite.
+
+    Scores count as equal if they differ by less than the margin times the largest of them.
+    """
     if not np.isfinite(scores.sum()):
         return -1
-    top = scores.max()
-    return int(np.argmax(scores >= top - MARGIN * max(1.0, abs(top))))
+    return int(np.argmax(scores >= scores.max() - MARGIN * np.abs(scores).max()))
 
 
 def first_best_of_each(scores: Array) -> NDArray[np.int64]:
     """Return ``first_best`` of every row of finite scores."""
-    top = scores.max(axis=1, keepdims=True)
-    return np.argmax(scores >= top - MARGIN * np.maximum(1.0, np.abs(top)), axis=1)
+    bar = scores.max(axis=1) - MARGIN * np.abs(scores).max(axis=1)
+    best: NDArray[np.int64] = np.argmax(scores >= bar[:, None], axis=1)
+    return best

@@ -1,11 +1,11 @@
 """How agents and server remember: a Gram matrix or a sketch, as a part that recipes choose."""
 
 from dataclasses import dataclass
-from math import inf
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from fedbandit.core.linalg import Array
 from fedbandit.core.pending import Pending
 from fedbandit.core.pending_gram import Determinant, PendingGram
 from fedbandit.core.pending_sketch import PendingSketch
@@ -20,7 +20,13 @@ from fedbandit.core.summary import (
     empty_gram,
     empty_sketch,
 )
-from fedbandit.errors import InvalidMessage, complaint
+from fedbandit.errors import InvalidMessage, InvalidState, complaint
+
+S = TypeVar("S", bound=Summary)
+
+_HUGE = 1e150  # squares of anything larger overflow
+_LOOSE = 1.0 + 1e-9
+_SKEW = 1e-11
 
 
 class Memory(Protocol):
@@ -95,10 +101,10 @@ class GramMemory:
         fits = (
             isinstance(summary, Gram)
             and summary.matrix.shape == (self.dimension, self.dimension)
-            and bool(np.isfinite(summary.matrix).all())
+            and _is_gram(summary.matrix)
         )
         if not fits:
-            raise _misfit(summary, f"a finite Gram matrix of dimension {self.dimension}")
+            raise _misfit(summary, f"a Gram matrix of dimension {self.dimension}, in float64")
 
     def pack(self, summary: Gram) -> State:
         """Return the matrix."""
@@ -106,7 +112,8 @@ class GramMemory:
 
     def unpack(self, state: State) -> Gram:
         """Return the matrix that was packed."""
-        return Gram(array(state, "matrix", self.dimension, self.dimension))
+        summary = Gram(array(state, "matrix", self.dimension, self.dimension))
+        return _restored(self, summary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +158,12 @@ class SketchMemory:
             isinstance(summary, Sketch)
             and summary.dimension == self.dimension
             and len(summary.rows) < summary.size == self.size
-            and 0.0 <= summary.shed < inf
-            and bool(np.isfinite(summary.rows).all())
+            and 0.0 <= summary.shed < _HUGE
+            and _are_orthogonal(summary.rows)
         )
         if not fits:
-            raise _misfit(
-                summary, f"a finite sketch of size {self.size}, dimension {self.dimension}"
-            )
+            rows = f"fewer than {self.size} orthogonal rows of {self.dimension} float64"
+            raise _misfit(summary, f"{rows}, and a finite shed >= 0")
 
     def pack(self, summary: Sketch) -> State:
         """Return rows and shed."""
@@ -166,7 +172,35 @@ class SketchMemory:
     def unpack(self, state: State) -> Sketch:
         """Return the sketch that was packed."""
         rows = array(state, "rows", None, self.dimension)
-        return Sketch(rows, number(state, "shed"), self.size)
+        return _restored(self, Sketch(rows, number(state, "shed"), self.size))
+
+
+def _is_gram(matrix: Array) -> bool:
+    """Say whether a matrix can be a sum of x x^T, as far as can be told in O(d^2)."""
+    diagonal = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
+    return (
+        matrix.dtype == np.float64
+        and bool((matrix.diagonal() >= 0.0).all())
+        and bool((np.abs(matrix) <= _LOOSE * np.outer(diagonal, diagonal)).all())
+        and bool((matrix.diagonal() < _HUGE).all())
+        and np.array_equal(matrix, matrix.T)
+    )
+
+
+def _are_orthogonal(rows: Array) -> bool:
+    if rows.dtype != np.float64 or rows.ndim != 2 or not bool((np.abs(rows) < 1e75).all()):
+        return False
+    gram = rows @ rows.T
+    skew = np.abs(gram - np.diag(gram.diagonal()))
+    return bool(skew.max(initial=0.0) <= _SKEW * gram.max(initial=0.0))
+
+
+def _restored(memory: Memory, summary: S) -> S:
+    try:
+        memory.check(summary)
+    except InvalidMessage as error:
+        raise InvalidState(str(error)) from error
+    return summary
 
 
 def _misfit(summary: object, expected: str) -> InvalidMessage:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedbandit.core.linalg import Array
+from fedbandit.core.linalg import Array, read_only
 from fedbandit.core.summary import Summary
 from fedbandit.errors import InvalidMessage, complaint
 
@@ -20,6 +20,9 @@ class Upload:
     summary: Summary
     moment: Array
     count: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "moment", read_only(np.asarray(self.moment)))
 
     @property
     def scalars(self) -> int:
@@ -39,6 +42,9 @@ class Download:
     moment: Array
     count: int
     version: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "moment", read_only(np.asarray(self.moment)))
 
     @property
     def scalars(self) -> int:
@@ -66,12 +72,19 @@ class Directed:
 
 def check_moment(moment: Array, count: int, dimension: int) -> None:
     """Raise InvalidMessage unless moment and count can be a sum of rewarded arms."""
-    if moment.shape != (dimension,) or not np.isfinite(moment).all() or count < 0:
+    fits = (
+        moment.dtype == np.float64
+        and moment.shape == (dimension,)
+        and bool(np.isfinite(moment).all())
+        and isinstance(count, int | np.integer)
+        and count >= 0
+    )
+    if not fits:
         raise InvalidMessage(
             complaint(
-                "moment in a message",
-                got=f"shape {moment.shape}, count {count}",
-                expected=f"{dimension} finite numbers and a count >= 0",
+                "moment and count in a message",
+                got=f"{moment.dtype} of shape {moment.shape}, count {count!r}",
+                expected=f"{dimension} finite float64 and a whole number of at least 0",
                 fix="Agents and server must be built by the same recipe.",
             )
         )

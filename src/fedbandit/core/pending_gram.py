@@ -5,20 +5,22 @@ from typing import Literal, Self
 
 import numpy as np
 
-from fedbandit.core.linalg import Array, absorb_into_gram
-from fedbandit.core.margin import exceeds
-from fedbandit.core.state import State, array, number
+from fedbandit.core.linalg import Array, absorb_into_gram, exceeds
+from fedbandit.core.state import State, array, integer, number
 from fedbandit.core.summary import Gram, GramReading
 
 Determinant = Literal["rank-one", "every-round"]
+
+_MOST_UPDATES = 2000
+_LARGE_GAIN = 1e6
 
 
 class PendingGram:
     """Pending X^T X over a Gram base.
 
     ``rank-one`` keeps (V + X^T X)^{-1} by Sherman-Morrison and sums the log determinant on the way:
-    O(d^2) an observation. ``every-round`` factorises V + X^T X anew each time, the way FedLinUCB
-    was published: O(d^3). The two differ by rounding alone.
+    O(d^2) an observation, and afresh now and then. ``every-round`` factorises V + X^T X anew each
+    time, the way FedLinUCB was published: O(d^3). The two differ by rounding alone.
     """
 
     def __init__(
@@ -29,11 +31,16 @@ class PendingGram:
         self._matrix = np.zeros_like(base.matrix)
         self._inverse = reading.inverse.copy()
         self._growth = 0.0
+        self._updates = 0
 
     def absorb(self, x: Array, _squared_width: float, /) -> None:
         """Take in one played arm."""
         if self._determinant == "rank-one":
-            self._growth += log1p(absorb_into_gram(self._matrix, self._inverse, x))
+            gain = absorb_into_gram(self._matrix, self._inverse, x)
+            self._growth += log1p(gain)
+            self._updates += 1
+            if gain > _LARGE_GAIN or self._updates >= _MOST_UPDATES:
+                self._refresh()
         else:
             self._matrix += np.outer(x, x)
             joint = self._base.matrix + self._matrix
@@ -59,7 +66,7 @@ class PendingGram:
         moved = type(self)(base, reading, ridge=self._ridge, determinant=self._determinant)
         joint = base.merge(self.summary()).read(self._ridge)
         moved._matrix = self._matrix.copy()
-        moved._inverse, moved._growth = joint.inverse, joint.logdet - reading.logdet
+        moved._inverse, moved._growth = joint.inverse.copy(), joint.logdet - reading.logdet
         return moved
 
     def state(self) -> State:
@@ -68,10 +75,18 @@ class PendingGram:
             "matrix": self._matrix.copy(),
             "inverse": self._inverse.copy(),
             "growth": self._growth,
+            "updates": self._updates,
         }
 
     def restore(self, state: State) -> None:
         """Take up a saved buffer."""
         d = self._base.dimension
-        self._matrix, self._inverse = array(state, "matrix", d, d), array(state, "inverse", d, d)
-        self._growth = number(state, "growth")
+        matrix, inverse = array(state, "matrix", d, d), array(state, "inverse", d, d)
+        self._growth, self._updates = number(state, "growth"), integer(state, "updates")
+        self._matrix, self._inverse = matrix, inverse
+
+    def _refresh(self) -> None:
+        """Start again from the matrix: rank-one updates lose digits, many or large ones most."""
+        joint = self._base.merge(self.summary()).read(self._ridge)
+        self._inverse, self._updates = joint.inverse.copy(), 0
+        self._growth = joint.logdet - self._base_reading.logdet

@@ -6,12 +6,14 @@ from typing import Self
 import numpy as np
 
 from fedbandit.core.arrowhead import shed_one
-from fedbandit.core.linalg import Array, row_products, shrink, sketch_growth
-from fedbandit.core.margin import exceeds
-from fedbandit.core.state import State, array, integer, number
+from fedbandit.core.linalg import Array, exceeds, row_products, shrink, sketch_growth
+from fedbandit.core.state import State, array, integer, misfit, not_negative
 from fedbandit.core.summary import Sketch, SketchReading
 
 _FIRST_ROWS = 8
+_ROUNDING = 1e-15  # what a squared width may lose to cancellation, relative to |x|^2 / ridge
+_MOST_UPDATES = 256
+_TINY = 1e-100  # products of smaller squares underflow
 
 
 class PendingSketch:
@@ -19,7 +21,8 @@ class PendingSketch:
 
     Rows are kept as they came until then: nothing is shed, so nothing has to be computed. With a
     capacity equal to the sketch's size every further observation sheds (paper, Alg. 1 lines 6-10):
-    a rank-one update of orthogonal rows. A larger capacity is a buffer that sheds when it is full
+    a rank-one update of orthogonal rows, which are made orthogonal afresh now and then and before
+    they are sent. A larger capacity is a buffer that sheds when it is full
     or when the rows are to be sent: the same guarantees, and less is shed. A buffer of more rows
     than there are columns never sheds before it is sent: when full, it is made triangular.
 
@@ -28,8 +31,8 @@ class PendingSketch:
 
         log det(A + x x^T + delta I) <= log det A + log(1 + x^T A^{-1} x) + delta trace(A^{-1})
 
-    and A >= V. While that bound is under the threshold the trigger cannot fire. The decision is the
-    same as if the determinant were computed every round.
+    and A >= V; a little is added for rounding. While that bound is under the threshold the trigger
+    cannot fire. The decision is the same as if the determinant were computed every round.
     """
 
     def __init__(
@@ -47,21 +50,26 @@ class PendingSketch:
         self._filled = 0
         self._orthogonal = True
         self._squares = np.zeros(0)
+        self._updates = 0
         self._shed = 0.0
         self._growth_bound = 0.0
         self._inverse_trace = reading.inverse_trace
+        self._slack = _ROUNDING / reading.ridge
 
     def absorb(self, x: Array, squared_width: float, /) -> None:
         """Take in one played arm. Cost O(d) while there is room, else that of shedding."""
-        self._growth_bound += log1p(squared_width)
+        self._growth_bound += log1p(squared_width + self._slack * float(x @ x))
         orthogonal = self._orthogonal and self._filled > 0
         self._append(x)
         if self._filled < self._capacity:
             return
         if self._capacity > self._base.dimension:
             self._compact()
-        elif orthogonal:
+        elif orthogonal and self._squares[0] > _TINY:
             self._keep(*shed_one(self._rows, self._squares))
+            self._updates += 1
+            if self._updates == _MOST_UPDATES:
+                self._shrink()
         else:
             self._shrink()
 
@@ -79,7 +87,7 @@ class PendingSketch:
 
     def summary(self) -> Sketch:
         """Return the pending sketch: orthogonal rows, none of them zero, fewer than its size."""
-        if not self._orthogonal:
+        if not self._orthogonal or self._updates:
             self._shrink()
         return Sketch(self._rows[: self._filled].copy(), self._shed, self._base.size)
 
@@ -98,7 +106,7 @@ class PendingSketch:
             capacity=self._capacity,
         )
         moved._rows, moved._filled = self._rows.copy(), self._filled
-        moved._squares = self._squares
+        moved._squares, moved._updates = self._squares, self._updates
         moved._orthogonal, moved._shed = self._orthogonal, self._shed
         moved._growth_bound = moved.growth()
         return moved
@@ -109,6 +117,7 @@ class PendingSketch:
             "rows": self._rows[: self._filled].copy(),
             "squares": self._squares.copy(),
             "orthogonal": int(self._orthogonal),
+            "updates": self._updates,
             "shed": self._shed,
             "growth_bound": self._growth_bound,
         }
@@ -116,11 +125,14 @@ class PendingSketch:
     def restore(self, state: State) -> None:
         """Take up a saved buffer."""
         rows = array(state, "rows", None, self._base.dimension)
-        squares = array(state, "squares", None)
-        orthogonal, shed = bool(integer(state, "orthogonal")), number(state, "shed")
-        self._growth_bound = number(state, "growth_bound")
+        orthogonal, updates = bool(integer(state, "orthogonal")), integer(state, "updates")
+        squares = array(state, "squares", len(rows) if orthogonal else None)
+        shed, bound = not_negative(state, "shed"), not_negative(state, "growth_bound")
+        if len(rows) >= self._capacity:
+            raise misfit("rows", f"{len(rows)} rows", f"fewer than {self._capacity}")
         self._rows, self._filled, self._squares = rows, len(rows), squares
-        self._orthogonal, self._shed = orthogonal, shed
+        self._orthogonal, self._updates = orthogonal, updates
+        self._shed, self._growth_bound = shed, bound
 
     def _append(self, x: Array) -> None:
         if self._filled == len(self._rows):
@@ -136,6 +148,7 @@ class PendingSketch:
         rows, delta = shrink(self._rows[: self._filled], self._base.size)
         self._rows[: len(rows)] = rows
         self._keep(len(rows), row_products(rows, rows), delta)
+        self._updates = 0
 
     def _compact(self) -> None:
         """Make d rows with the same Gram matrix: room for more, and nothing is shed."""

@@ -1,8 +1,9 @@
 """A recipe: an algorithm as a named choice of parts, which builds agents and a server."""
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -20,29 +21,31 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Recipe:
-    """An algorithm and its parameters. Frozen, picklable; equal recipes have equal ``repr``."""
+    """An algorithm and its parameters. Frozen, picklable, and equal to one that says the same."""
 
     name: str
-    params: dict[str, Any]
+    _params: dict[str, Any]
     parts: Parts
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """A copy of the parameters, plain: ``RECIPES[recipe.name](**recipe.params)`` is equal."""
+        return deepcopy(self._params)
 
     @property
     def dimension(self) -> int:
         """Length of an arm, d."""
-        return int(self.params["dimension"])
+        return int(self._params["dimension"])
 
     @property
     def agents(self) -> int:
         """Number of agents, M."""
-        return int(self.params["agents"])
+        return int(self._params["agents"])
 
     def agent(self, index: int) -> Agent:
         """Build agent ``index``, from 0 to agents - 1, which has seen nothing yet."""
-        if isinstance(index, bool) or index not in range(self.agents):
-            expected = f"an agent from 0 to {self.agents - 1}"
-            fix = "Build the recipe with as many agents as you need."
-            raise InvalidParameter(complaint(self.name, got=index, expected=expected, fix=fix))
-        return Agent(self, index)
+        why = "build the recipe with as many as you need"
+        return Agent(self, whole("agent", index, least=0, most=self.agents - 1, why=why))
 
     def server(self) -> Server:
         """Build the server, which has merged nothing yet."""
@@ -54,8 +57,14 @@ class Recipe:
             return [self.agent(0)] * self.agents
         return [self.agent(index) for index in range(self.agents)]
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recipe) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
+        given = ", ".join(f"{name}={value!r}" for name, value in self._params.items())
         return f"{self.name}({given})"
 
 
@@ -67,19 +76,34 @@ def recipe(choose_parts: Callable[P, Parts]) -> Callable[P, Recipe]:
     def build(*args: P.args, **kwargs: P.kwargs) -> Recipe:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        params = dict(bound.arguments)
-        whole("dimension", params["dimension"], least=1)
-        whole("agents", params["agents"], least=1)
-        parts = choose_parts(*args, **kwargs)
-        plain = {name: _plain(value) for name, value in params.items()}
+        given = bound.arguments
+        whole("dimension", given["dimension"], least=1)
+        whole("agents", given["agents"], least=1)
+        if "bounds" in given:
+            given["bounds"] = _bounds(given["bounds"])
+        parts = choose_parts(*bound.args, **bound.kwargs)
+        floats = {name for name, p in signature.parameters.items() if isinstance(p.default, float)}
+        plain = {name: _plain(value, floats=name in floats) for name, value in given.items()}
         return Recipe(choose_parts.__name__, plain, parts)
 
     build.__signature__ = signature.replace(return_annotation=Recipe)  # type: ignore[attr-defined]
     return build
 
 
-def _plain(value: Any) -> Any:
+def _bounds(given: object) -> Bounds:
+    """Return bounds, also from the plain dictionary that ``Recipe.params`` holds."""
+    if isinstance(given, Bounds):
+        return given
+    if isinstance(given, Mapping) and set(given) <= {field.name for field in fields(Bounds)}:
+        return Bounds(**given)
+    fix = "Write bounds=fb.Bounds(noise=..., horizon=...)."
+    raise InvalidParameter(complaint("bounds", got=repr(given), expected="fb.Bounds", fix=fix))
+
+
+def _plain(value: Any, *, floats: bool = False) -> Any:
     """Return a parameter as plain Python, fit for JSON, whatever kind of number came."""
     if isinstance(value, Bounds):
         return {name: _plain(each) for name, each in value.params.items()}
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        value = value.item()
+    return float(value) if floats and isinstance(value, int) else value

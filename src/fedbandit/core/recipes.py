@@ -38,8 +38,8 @@ def FSCLB(
     holds has grown by 1 + alpha. ``radius`` is a constant, ``"paper"`` (eq. 1) or ``"tight"``.
 
     ``cadence="paper"`` sheds at every observation past the sketch's size; ``"buffered"`` keeps up
-    to ``buffer`` rows (default 4 l) and sheds when they are full or sent, which sheds less, costs
-    less and keeps every guarantee.
+    to ``buffer`` rows (default 4 l) and sheds when they are full or sent (with more than d rows,
+    only when sent), which sheds less, costs less and keeps every guarantee.
     """
     size = _sketch_size(sketch_size, dimension)
     memory = SketchMemory(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Protocol
 
-from fedbandit.core.margin import exceeds
+from fedbandit.core.linalg import exceeds
 from fedbandit.core.messages import Collect, Directed, Upload
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ class ToAll:
         """Start to collect, go on collecting, or end it."""
         if server.waiting_for:
             server.waiting_for.discard(upload.agent)
-        elif upload.count:
+        elif not upload.count:
+            return []  # a late answer to a sync that is over
+        else:
             server.waiting_for = set(range(server.agents)) - {upload.agent}
             if server.waiting_for:
                 return [Directed(agent, Collect()) for agent in sorted(server.waiting_for)]

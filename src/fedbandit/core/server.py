@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedbandit.core.messages import Directed, Download, Upload, check_moment
-from fedbandit.core.state import State, array, check_owner, integer, part, under
+from fedbandit.core.state import State, array, check_owner, integer, misfit, part, under
 from fedbandit.core.summary import Summary
 from fedbandit.errors import InvalidMessage, complaint
 
@@ -94,19 +94,26 @@ class Server:
         server.summary = server._memory.unpack(part(state, "summary"))
         server.moment = array(state, "moment", recipe.dimension)
         server.count, server.version = integer(state, "count"), integer(state, "version")
-        server.waiting_for = {int(agent) for agent in array(state, "waiting_for", None)}
-        for agent in (int(agent) for agent in array(state, "holders", None)):
+        server.waiting_for = server._agents_in(state, "waiting_for")
+        for agent in server._agents_in(state, "holders"):
             summary = server._memory.unpack(part(state, f"held.{agent}"))
             server.held[agent] = server.holding(summary)
         return server
 
+    def _agents_in(self, state: Mapping[str, Any], key: str) -> set[int]:
+        named = {int(agent) for agent in array(state, key, None)}
+        if not named <= set(range(self.agents)):
+            raise misfit(key, sorted(named), f"agents from 0 to {self.agents - 1}")
+        return named
+
     def _check(self, upload: Upload) -> None:
-        if not 0 <= upload.agent < self.agents:
+        sender = upload.agent if isinstance(upload, Upload) else None
+        if not isinstance(sender, int | np.integer) or not 0 <= sender < self.agents:
             raise InvalidMessage(
                 complaint(
-                    "upload",
-                    got=f"agent {upload.agent}",
-                    expected=f"an agent from 0 to {self.agents - 1}",
+                    "server",
+                    got=f"a {type(upload).__name__} of agent {sender!r}",
+                    expected=f"an Upload of an agent from 0 to {self.agents - 1}",
                     fix="Build the recipe with as many agents as there are.",
                 )
             )

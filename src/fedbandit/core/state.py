@@ -13,12 +13,16 @@ State = dict[str, Any]
 
 def array(state: Mapping[str, Any], key: str, *shape: int | None) -> Array:
     """Return a copy of state[key] as float64, checked against a shape (None: any length)."""
-    value = np.array(_entry(state, key), dtype=np.float64)
+    entry = _entry(state, key)
+    try:
+        value = np.array(entry, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise misfit(key, f"a {type(entry).__name__}", f"an array of shape {shape}") from error
     fits = value.ndim == len(shape) and all(
         want is None or have == want for have, want in zip(value.shape, shape, strict=True)
     )
     if not fits or not np.isfinite(value).all():
-        raise _misfit(key, f"an array of shape {value.shape}", f"a finite array of shape {shape}")
+        raise misfit(key, f"an array of shape {value.shape}", f"a finite array of shape {shape}")
     return value
 
 
@@ -28,9 +32,17 @@ def number(state: Mapping[str, Any], key: str) -> float:
     try:
         value = float(entry)
     except (TypeError, ValueError) as error:
-        raise _misfit(key, repr(entry), "a number") from error
+        raise misfit(key, repr(entry), "a number") from error
     if not np.isfinite(value):
-        raise _misfit(key, value, "a finite number")
+        raise misfit(key, value, "a finite number")
+    return value
+
+
+def not_negative(state: Mapping[str, Any], key: str) -> float:
+    """Return state[key] as a finite float that is not negative."""
+    value = number(state, key)
+    if value < 0.0:
+        raise misfit(key, value, "a number of at least 0")
     return value
 
 
@@ -38,7 +50,7 @@ def integer(state: Mapping[str, Any], key: str) -> int:
     """Return state[key] as an int >= 0."""
     value = number(state, key)
     if value < 0 or value != int(value):
-        raise _misfit(key, value, "a whole number >= 0")
+        raise misfit(key, value, "a whole number >= 0")
     return int(value)
 
 
@@ -56,15 +68,16 @@ def part(state: Mapping[str, Any], prefix: str) -> State:
 def check_owner(state: Mapping[str, Any], recipe: str) -> None:
     """Raise InvalidState unless the state was saved under this very recipe."""
     if str(_entry(state, "recipe")) != recipe:
-        raise _misfit("recipe", str(state["recipe"]), recipe)
+        raise misfit("recipe", str(state["recipe"]), recipe)
+
+
+def misfit(key: str, got: object, expected: str) -> InvalidState:
+    """Return the error for an entry of a saved state."""
+    fix = "Restore what state() returned, with the recipe that it came from."
+    return InvalidState(complaint(f"saved state, {key!r}", got=got, expected=expected, fix=fix))
 
 
 def _entry(state: Mapping[str, Any], key: str) -> Any:
     if key not in state:
-        raise _misfit(key, f"only {sorted(state)}", "that entry")
+        raise misfit(key, f"only {sorted(state)}", "that entry")
     return state[key]
-
-
-def _misfit(key: str, got: object, expected: str) -> InvalidState:
-    fix = "Restore what state() returned, with the recipe that it came from."
-    return InvalidState(complaint(f"saved state, {key!r}", got=got, expected=expected, fix=fix))

@@ -12,13 +12,14 @@ import numpy as np
 from fedbandit.core.linalg import (
     Array,
     gram_ucb,
+    read_only,
     row_products,
     shrink,
     sketch_logdet,
     sketch_solve,
     sketch_squared_widths,
     sketch_ucb,
-    spd_logdet,
+    spd_inverse,
 )
 
 
@@ -134,6 +135,9 @@ class Gram:
     matrix: Array
     _readings: dict[float, GramReading] = field(default_factory=dict, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", read_only(self.matrix))
+
     @property
     def dimension(self) -> int:
         """Length of an arm, d."""
@@ -153,9 +157,7 @@ class Gram:
     def read(self, ridge: float) -> GramReading:
         """Read as ridge I + X^T X. Cost O(d^3), once."""
         if ridge not in self._readings:
-            matrix = self.matrix + ridge * np.eye(len(self.matrix))
-            inverse: Array = np.linalg.inv(matrix).astype(np.float64, copy=False)
-            self._readings[ridge] = GramReading(inverse, spd_logdet(matrix))
+            self._readings[ridge] = GramReading(*spd_inverse(self.matrix, ridge))
         return self._readings[ridge]
 
 
@@ -174,7 +176,8 @@ class Sketch:
     squares: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "squares", row_products(self.rows, self.rows))
+        object.__setattr__(self, "rows", read_only(np.ascontiguousarray(self.rows)))
+        object.__setattr__(self, "squares", read_only(row_products(self.rows, self.rows)))
 
     @property
     def dimension(self) -> int:

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedbandit.core.checks import fraction, real, whole
-from fedbandit.errors import unknown
+from fedbandit.core.checks import fraction, one_of, real, whole
+from fedbandit.errors import InvalidParameter, complaint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +55,10 @@ def epsilon_l(eigenvalues: ArrayLike, *, sketch_size: int, ridge: float) -> floa
     whole("sketch_size", sketch_size, least=2)
     real("ridge", ridge)
     spectrum = np.sort(np.maximum(np.asarray(eigenvalues, dtype=np.float64), 0.0))
+    if spectrum.ndim != 1 or not np.isfinite(spectrum).all():
+        got, fix = f"an array of shape {spectrum.shape}", "Give numpy.linalg.eigvalsh(X.T @ X)."
+        expected = "finite eigenvalues in one row"
+        raise InvalidParameter(complaint("eigenvalues", got=got, expected=expected, fix=fix))
     tails = np.concatenate([np.cumsum(spectrum)[::-1], np.zeros(sketch_size)])
     k = np.arange(sketch_size)
     return float((tails[:sketch_size] / (ridge * (sketch_size - k))).min())
@@ -80,8 +84,10 @@ def radius(
     the matrix E that is read but was not observed satisfies 0 <= E <= (lambda + shed) I and E <= V,
     so that |E theta*|_{V^-1} <= sqrt(lambda + shed) S.
     """
-    if form not in ("paper", "tight"):
-        raise unknown("form", form, ["paper", "tight"])
+    one_of("form", form, ["paper", "tight"])
+    real("alpha", alpha)
+    real("ridge", ridge)
+    real("shed", shed, zero=True)
     spread = sqrt(1 + agents * alpha) + agents * sqrt(2 * alpha)
     odds = (1 + bounds.horizon * bounds.arm_norm**2 / (min(alpha, 1.0) * ridge)) / bounds.delta
     noise = bounds.noise * sqrt(dimension * log(odds)) + sqrt(ridge) * bounds.parameter_norm
@@ -135,6 +141,8 @@ def regret_bound(
     a constant R_1 that the paper never states, so ``radius`` must be given: the largest that was
     used, for one.
     """
+    real("alpha", alpha)
+    real("ridge", ridge)
     d, T = dimension, bounds.horizon
     energy = T * bounds.arm_norm**2 / ridge
     scale = bounds.parameter_norm * bounds.arm_norm
@@ -155,9 +163,10 @@ def communication_bound(
     """Return the bound of FSCLB's Theorem 5.1 on the number of uploads in T rounds.
 
     2 d (M + 1/alpha) log2((1 + epsilon)(1 + T L^2 / (lambda d))), written there with log and
-    epsilon_l. Its proof counts doublings of a determinant, so the logarithm is to base 2, and needs
-    epsilon = shed/lambda of the server at the end, which is at most epsilon_l (uploads + 1): give
-    that where it is known, epsilon_l otherwise.
+    epsilon_l. Its proof counts doublings of a determinant, so the logarithm is to base 2. What it
+    needs is epsilon = shed/lambda of the server at the end, which is at most epsilon_l.
     """
+    real("alpha", alpha)
+    real("ridge", ridge)
     energy = bounds.horizon * bounds.arm_norm**2 / (ridge * dimension)
     return 2 * dimension * (agents + 1 / alpha) * log2((1 + spectral_error) * (1 + energy))

@@ -1,5 +1,6 @@
 """What the paper claims, beside what was measured; every verdict is computed from the numbers."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,7 @@ class Claim:
 
 def at_most(measured: Estimate, line: float) -> Verdict:
     """Judge the claim that a quantity is no more than ``line``; NaN means cannot be told."""
-    if measured.mean != measured.mean:
+    if math.isnan(measured.mean):
         return Verdict.UNDEFINED
     if measured.mean <= line:
         return Verdict.HOLDS if measured.high <= line else Verdict.LIKELY
@@ -257,7 +258,8 @@ def _size(sketched: Curves, best: Curves) -> Estimate:
 
 
 def _taken(what: str, savings: Sequence[Estimate]) -> str:
-    return f"{_range([1.0 - each.mean for each in savings])} of its {what}"
+    told = [1.0 - each.mean for each in savings if not math.isnan(each.mean)]
+    return f"{_range(told)} of its {what}" if told else f"FedLinUCB needed no {what}"
 
 
 def _range(values: Sequence[float]) -> str:

@@ -1,6 +1,6 @@
 """The stored runs of one algorithm in one setting, as arrays: trials x checkpoints."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,17 @@ def pick(
         if here and radius in (None, kind, each.radius):
             return each
     return None
+
+
+def unfinished(found: Sequence[Curves]) -> list[str]:
+    """Say of every curve that lacks trials which others have, how many of them it has."""
+    trials = {trial for each in found for trial in each.trials}
+    return [
+        f"{each.setting} / {each.algorithm} (radius {each.radius}) has {len(each.trials)} "
+        f"of {len(trials)} trials"
+        for each in found
+        if len(each.trials) < len(trials)
+    ]
 
 
 def _stretches(labels: list[list[object]]) -> Iterator[tuple[int, int]]:

@@ -13,7 +13,7 @@ from fedbandit.lab.summary import Row, summarise, write_csv
 def run_spec(
     spec: Spec | str | Path,
     *,
-    out: Path,
+    out: str | Path,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Results:
@@ -23,7 +23,7 @@ def run_spec(
     :func:`fedbandit.lab.runner.run`.
     """
     experiment = spec if isinstance(spec, Spec) else read_spec(Path(spec))
-    results = run(experiment.tasks(), out=Path(out), jobs=jobs, progress=progress)
+    results = run(experiment.tasks(), out=out, jobs=jobs, progress=progress)
     write_csv(summary_rows(results), results.directory / "summary.csv")
     return results
 

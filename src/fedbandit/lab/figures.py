@@ -18,7 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.core.checks import one_of
+from fedbandit.errors import InvalidParameter, OutputError, complaint
 from fedbandit.lab.curves import Curves, curves
 from fedbandit.lab.statistics import band, log_band
 
@@ -102,7 +103,7 @@ def draw_runs(runs: pa.Table, out: Path, *, formats: Sequence[str] = FORMATS) ->
                 "draw_runs",
                 got="a table without runs",
                 expected="at least one finished run",
-                fix="Run an experiment first: fedbandit run SPEC.toml --out DIR.",
+                fix="Give the table of an experiment that has run.",
             )
         )
     return draw_panels(panels_by_setting(found), out, formats=formats)
@@ -112,12 +113,24 @@ def draw_panels(
     panels: Sequence[Panel], out: Path, *, suffix: str = "", formats: Sequence[str] = FORMATS
 ) -> list[Path]:
     """Draw each quantity of these panels into ``out``: reward, time, communication + ``suffix``."""
-    out.mkdir(parents=True, exist_ok=True)
-    return [
-        path
-        for quantity in QUANTITIES
-        for path in _draw(panels, quantity, out / f"{quantity.file}{suffix}", formats)
-    ]
+    for kind in formats:
+        one_of("formats", kind, FORMATS)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return [
+            path
+            for quantity in QUANTITIES
+            for path in _draw(panels, quantity, out / f"{quantity.file}{suffix}", formats)
+        ]
+    except OSError as error:
+        raise OutputError(
+            complaint(
+                f"figures in {str(out)!r}",
+                got=str(error),
+                expected="a directory whose files can be written",
+                fix="Give another directory, or remove what is in the way.",
+            )
+        ) from error
 
 
 def natural(text: str) -> list[tuple[int, int | str]]:

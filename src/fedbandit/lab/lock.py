@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedbandit.errors import OutputError, complaint
+from fedbandit.lab.store import writing
 
 if sys.platform != "win32":
     import fcntl
@@ -19,7 +20,8 @@ def sole_writer(directory: Path) -> Iterator[None]:
     Where there are no such locks (Windows, some network disks) nothing is held: two writers would
     do each other's work twice.
     """
-    handle = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, mode=0o666)
+    with writing(directory / ".lock"):
+        handle = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, mode=0o666)
     try:
         _hold(handle, directory)
         yield

@@ -1,9 +1,11 @@
 """What a person sees when a reproduction ends: the table, the verdicts, where the rest is."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -19,13 +21,26 @@ COLOURS = {
     Verdict.UNDEFINED: "dim",
 }
 
+NARROWEST = 60
+"""Columns of text side by side in less than this would break words."""
+
 
 def show(rows: Iterable[Row], found: Findings, *, paths: Sequence[Path], on: Console) -> None:
     """Print the results of the tuned radius, the paper's claims beside them, and the paths."""
-    on.print(_results([row for row in rows if row.radius != "paper"]), "")
-    on.print(_verdicts(found), "")
+    _print(_results([row for row in rows if row.radius != "paper"]), on)
+    _print(_verdicts(found), on)
     for path in paths:
         on.print(Text(str(path)), soft_wrap=True)
+
+
+def _print(table: Table, on: Console) -> None:
+    """Print a table: where the console is too narrow, lines get longer, not names and numbers."""
+    boundless = on.options.update(max_width=sys.maxsize)
+    whole = all(column.no_wrap for column in table.columns)
+    needed = Measurement.get(on, boundless, table).maximum if whole else NARROWEST
+    if needed > on.width:
+        table.width = needed
+    on.print(table, "", crop=False)
 
 
 def _results(rows: Sequence[Row]) -> Table:

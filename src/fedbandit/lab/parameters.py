@@ -1,16 +1,24 @@
 """Call a recipe or a world with parameters from outside, and say where a wrong one stands."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from fedbandit.errors import InvalidParameter, LocalError, complaint, unknown
 
 T = TypeVar("T")
+
+TYPES_IN_WORDS: Mapping[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text in quotes",
+    bool: "true or false",
+    NoneType: '"none"',
+}
 
 
 def names(factory: Callable[..., object]) -> list[str]:
@@ -51,12 +59,14 @@ def build(
 
 def _fitting(value: object, hint: Any, *, place: str) -> object:
     """Return the value as the type that the signature asks for; a table becomes a dataclass."""
-    choices = (hint, *get_args(hint))
-    nested = [each for each in choices if isinstance(each, type) and is_dataclass(each)]
-    if nested and is_dataclass(value):
-        return value
-    if nested and isinstance(value, Mapping):
-        return build(nested[0], value, place=place)
+    choices = (
+        get_args(hint) if isinstance(hint, UnionType) or get_origin(hint) is Union else (hint,)
+    )
+    if is_dataclass(hint) and isinstance(hint, type):
+        if isinstance(value, Mapping):
+            return build(hint, value, place=place)
+        if isinstance(value, hint):
+            return value
     if value == "none" and NoneType in choices and str not in choices:
         return None
     try:
@@ -65,7 +75,7 @@ def _fitting(value: object, hint: Any, *, place: str) -> object:
         words = [word for each in choices if get_origin(each) is Literal for word in get_args(each)]
         if words and isinstance(value, str):
             raise unknown(place, value, words) from error
-        raise _misfit(place, value, error) from error
+        raise _misfit(place, value, choices) from error
     except TypeError:  # a type that cannot be judged from outside: the factory itself decides
         return value
 
@@ -89,8 +99,17 @@ def _left_out(place: str, name: str) -> InvalidParameter:
     )
 
 
-def _misfit(place: str, value: object, error: msgspec.ValidationError) -> InvalidParameter:
-    expected = str(error).removeprefix("Expected ").partition(", got")[0].replace("`", "")
+def _misfit(place: str, value: object, choices: Iterable[Any]) -> InvalidParameter:
+    expected = " or ".join(dict.fromkeys(map(_in_words, choices)))
     return InvalidParameter(
         complaint(place, got=repr(value), expected=expected, fix=f"Change {place}.")
     )
+
+
+def _in_words(hint: Any) -> str:
+    """Say what a type asks for as a spec would write it."""
+    if get_origin(hint) is Literal:
+        return " or ".join(f'"{word}"' for word in get_args(hint))
+    if is_dataclass(hint):
+        return "a table"
+    return TYPES_IN_WORDS.get(hint, str(hint))

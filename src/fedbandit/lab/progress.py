@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from typing import Protocol, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Display
 
-_EVERYTHING = "all"
 _RATE_WINDOW = 600.0  # seconds over which the time left is judged: runs may take minutes each
 
 
@@ -35,21 +41,25 @@ def progress_on(stream: TextIO) -> Progress:
 
 
 class Lines:
-    """One line when an algorithm's last run is finished: enough for a log file."""
+    """A line for every tenth of the rounds: enough for a log file."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._left: Counter[str] = Counter()
+        self._total = 0
+        self._done = 0
 
     def begin(self, *, total: Mapping[str, int], done: Mapping[str, int]) -> None:
-        """Remember what is left."""
-        self._left = Counter({name: total[name] - done[name] for name in total})
+        """Remember how much there is and how much was there already."""
+        self._total, self._done = sum(total.values()), sum(done.values())
 
     def advance(self, algorithm: str, rounds: int) -> None:
-        """Write the algorithm's line if this was its last run."""
-        self._left[algorithm] -= rounds
-        if not self._left[algorithm]:
-            print(f"{algorithm}: done", file=self._stream, flush=True)
+        """Write a line if this run completed a tenth, whosever it was."""
+        del algorithm
+        before = 10 * self._done // self._total
+        self._done += rounds
+        tenths = 10 * self._done // self._total
+        if tenths > before:
+            print(f"{10 * tenths} % of {self._total:,} rounds", file=self._stream, flush=True)
 
     def end(self) -> None:
         """Leave the lines as they are."""
@@ -59,35 +69,24 @@ class Bars:
     """A live bar per algorithm and one for everything, with rounds per second and time left."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._display = Display(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[rate]:>16}", style="cyan"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(file=stream),
-            speed_estimate_period=_RATE_WINDOW,
-        )
-        self._rows: dict[str, TaskID] = {}
-        self._made: Counter[str] = Counter()
+        self._console = Console(file=stream)
+        self._display = Display(console=self._console, speed_estimate_period=_RATE_WINDOW)
+        self._rows: dict[str | None, TaskID] = {}  # None: everything, whatever labels there are
+        self._made: Counter[str | None] = Counter()
         self._began = 0.0
 
     def begin(self, *, total: Mapping[str, int], done: Mapping[str, int]) -> None:
         """Draw the bars."""
-        whole = {**total, _EVERYTHING: sum(total.values())}
-        ready = {**done, _EVERYTHING: sum(done.values())}
-        for name, rounds in whole.items():
-            self._rows[name] = self._display.add_task(
-                name, total=rounds, completed=ready[name], rate=""
-            )
+        self._display.columns = _columns(self._console.width - max(map(len, [*total, "all"])))
+        for name, rounds in total.items():
+            self._add(name, name, rounds, done[name])
+        self._add(None, "all", sum(total.values()), sum(done.values()))
         self._began = time.monotonic()
         self._display.start()
 
     def advance(self, algorithm: str, rounds: int) -> None:
         """Lengthen the algorithm's bar and the last one."""
-        for name in (algorithm, _EVERYTHING):
+        for name in (algorithm, None):
             self._made[name] += rounds
             rate = self._made[name] / max(time.monotonic() - self._began, 1e-9)
             self._display.update(self._rows[name], advance=rounds, rate=f"{rate:,.0f} rounds/s")
@@ -95,3 +94,23 @@ class Bars:
     def end(self) -> None:
         """Leave the bars as they are and give the terminal back."""
         self._display.stop()
+
+    def _add(self, name: str | None, shown: str, total: int, done: int) -> None:
+        self._rows[name] = self._display.add_task(shown, total=total, completed=done, rate="")
+
+
+def _columns(room: int) -> tuple[ProgressColumn, ...]:
+    """Return what fits beside the names, the most useful first: nothing is shown in part."""
+    bar = BarColumn(bar_width=min(40, max(room - 51, 10)))
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}", markup=False),
+        TextColumn("{task.percentage:>3.0f} %"),
+    ]
+    if room >= 20:
+        columns += [TextColumn("left"), TimeRemainingColumn()]
+    if room >= 31:
+        columns.insert(1, bar)
+    if room >= 61:
+        columns.insert(3, TextColumn("{task.fields[rate]:>16}", style="cyan"))
+        columns.insert(4, TimeElapsedColumn())
+    return tuple(columns)

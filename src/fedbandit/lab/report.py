@@ -13,7 +13,10 @@ from fedbandit.lab.settings import ROUNDS as FULL_ROUNDS
 from fedbandit.lab.settings import TRIALS as FULL_TRIALS
 from fedbandit.lab.settings import Setting
 from fedbandit.lab.statistics import Estimate
+from fedbandit.lab.store import writing
 from fedbandit.lab.summary import ClassRow, Row
+from fedbandit.lab.tuning import GRID as FULL_GRID
+from fedbandit.lab.tuning import TRIALS as FULL_TUNING_TRIALS
 from fedbandit.lab.tuning import Choice
 
 UNKNOWN = "\N{EN DASH}"
@@ -35,11 +38,23 @@ class Picture:
 
 @dataclass(frozen=True)
 class ClassTable:
-    """Reward per round by target class, for one data set."""
+    """Reward per round by target class, for one data set; radii were picked on ``tuned_on``."""
 
     setting: str
     algorithms: tuple[str, ...]
     rows: tuple[ClassRow, ...]
+    classes: int
+    tuned_on: tuple[int, ...]
+
+    @property
+    def fewest(self) -> int:
+        """The smallest number of reported trials that any class has."""
+        return min(row.trials for row in self.rows) if len(self.rows) == self.classes else 0
+
+    @property
+    def most(self) -> int:
+        """The largest number of reported trials that any class has."""
+        return max((row.trials for row in self.rows), default=0)
 
 
 @dataclass(frozen=True)
@@ -63,13 +78,18 @@ class Report:
 
     @property
     def shortened(self) -> bool:
-        """Whether less was run than the paper's experiments have."""
-        return self.trials < FULL_TRIALS or self.rounds < FULL_ROUNDS
+        """Whether less was run than in full, be it to report or to pick radii."""
+        here = (self.trials, self.rounds, self.tuning_trials, len(self.grid))
+        full = (FULL_TRIALS, FULL_ROUNDS, FULL_TUNING_TRIALS, len(FULL_GRID))
+        return any(size < enough for size, enough in zip(here, full, strict=True))
 
     @property
     def full_size(self) -> str:
-        """The size of the paper's experiments in words."""
-        return f"{FULL_TRIALS} trials of {FULL_ROUNDS:,} rounds"
+        """What a full run has, in words; trials and rounds are the paper's."""
+        return (
+            f"{FULL_TRIALS} trials of {FULL_ROUNDS:,} rounds, and picks each radius from "
+            f"{len(FULL_GRID)} on {FULL_TUNING_TRIALS} trials"
+        )
 
     @property
     def grid(self) -> list[float]:
@@ -94,7 +114,8 @@ def write_report(report: Report, path: Path) -> Path:
         unbroken=unbroken,
     )
     page = pages.get_template("report.html").render(report=report, claims=claims)
-    path.write_text(page, encoding="utf-8")
+    with writing(path):
+        path.write_text(page, encoding="utf-8")
     return path
 
 
@@ -126,8 +147,8 @@ def plus_minus(measured: Estimate) -> str:
     if math.isnan(measured.ci95):
         return number(measured.mean)
     if measured.ci95 == 0.0:
-        return f"{number(measured.mean)} ± 0" if measured.mean else "0"
-    digits = max(0, 1 - math.floor(math.log10(measured.ci95)))
+        return f"{number(measured.mean)} ± 0"
+    digits = min(max(0, 1 - math.floor(math.log10(measured.ci95))), 6)
     return f"{measured.mean:,.{digits}f} ± {measured.ci95:,.{digits}f}"
 
 

@@ -1,7 +1,7 @@
 """The paper's experiments from one call: pick radii, run, compare, draw, report."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +29,11 @@ from fedbandit.lab.settings import (
     Setting,
     assumptions,
 )
+from fedbandit.lab.spec import NO_RADIUS
+from fedbandit.lab.store import writable_directory
 from fedbandit.lab.summary import Row, reward_by_class, summarise, write_csv
 from fedbandit.lab.task import Task
-from fedbandit.lab.tuning import Choice, choose_radius, tuning_tasks
+from fedbandit.lab.tuning import Choice, choose_radius, classes_seen, tuning_tasks
 
 QUICK_TRIALS = 4
 QUICK_ROUNDS = 2_000
@@ -39,7 +41,6 @@ QUICK_GRID = (0.05, 0.2, 0.5, 1.0)
 QUICK_TUNING_TRIALS = 2
 TUNED = "tuned"
 PAPER = "paper"
-NO_RADIUS = "none"
 FAMILIES = {"simulation": "simulation", "real": "real data"}
 CAPTIONS = (
     (
@@ -87,7 +88,7 @@ class Reproduction:
 
 def reproduce(
     *,
-    out: Path,
+    out: str | Path,
     trials: int | None = None,
     rounds: int | None = None,
     quick: bool = False,
@@ -115,9 +116,10 @@ def make_plan(*, trials: int | None, rounds: int | None, quick: bool, every_reci
     """Fill in what was not asked for."""
     why = "reported trials must not reach the seeds that radii are picked on"
     asked = (QUICK_TRIALS if quick else TRIALS) if trials is None else trials
+    length = (QUICK_ROUNDS if quick else ROUNDS) if rounds is None else rounds
     return Plan(
         trials=whole("trials", asked, least=1, most=tuning.FIRST_SEED, why=why),
-        rounds=(QUICK_ROUNDS if quick else ROUNDS) if rounds is None else rounds,
+        rounds=whole("rounds", length, least=1),
         grid=QUICK_GRID if quick else tuning.GRID,
         tuning_trials=QUICK_TUNING_TRIALS if quick else tuning.TRIALS,
         algorithms=PAPER_ALGORITHMS + (OTHER_ALGORITHMS if every_recipe else ()),
@@ -127,32 +129,32 @@ def make_plan(*, trials: int | None, rounds: int | None, quick: bool, every_reci
 def reported_tasks(plan: Plan, choices: Iterable[Choice]) -> list[Task]:
     """Return every reported run; those of one trial stand together, so that they share a moment."""
     picked = {(choice.setting, choice.algorithm): choice.radius for choice in choices}
-    tasks = []
-    for setting in SETTINGS:
-        for seed in range(plan.trials):
-            for algorithm in plan.algorithms:
-                if not algorithm.tuned_as:
-                    tasks.append(_task(plan, setting, algorithm, NO_RADIUS, 0.0, seed))
-                    continue
-                radius = picked[setting.name, algorithm.tuned_as]
-                label = f"{TUNED} ({radius:g})"
-                tasks.append(_task(plan, setting, algorithm, label, radius, seed))
-                tasks.append(_task(plan, setting, algorithm, PAPER, "paper", seed))
-    return tasks
+    return [
+        Task(
+            setting=setting.name,
+            algorithm=algorithm.name,
+            radius=label,
+            recipe=algorithm.build(setting, radius=radius, rounds=plan.rounds, seed=seed),
+            world=world,
+            rounds=plan.rounds,
+            trial=seed,
+        )
+        for setting in SETTINGS
+        for seed in range(plan.trials)
+        for world in [setting.world(seed)]
+        for algorithm in plan.algorithms
+        for label, radius in _radii(setting, algorithm, picked).items()
+    ]
 
 
-def _task(
-    plan: Plan, setting: Setting, algorithm: Algorithm, label: str, radius: Radius, seed: int
-) -> Task:
-    return Task(
-        setting=setting.name,
-        algorithm=algorithm.name,
-        radius=label,
-        recipe=algorithm.build(setting, radius=radius, rounds=plan.rounds, seed=seed),
-        world=setting.world(seed),
-        rounds=plan.rounds,
-        trial=seed,
-    )
+def _radii(
+    setting: Setting, algorithm: Algorithm, picked: Mapping[tuple[str, str], float]
+) -> dict[str, Radius]:
+    """Return by its label every radius that an algorithm is reported with."""
+    if not algorithm.tuned_as:
+        return {NO_RADIUS: 0.0}
+    radius = picked[setting.name, algorithm.tuned_as]
+    return {f"{TUNED} ({radius:g})": radius, PAPER: "paper"}
 
 
 def _pick_radii(plan: Plan, *, out: Path, jobs: int | None) -> tuple[list[Choice], int]:
@@ -186,7 +188,7 @@ def _publish(
     """Write summary, figures and report of finished runs."""
     tuned, theoretical = _in_order(plan, found, TUNED), _in_order(plan, found, PAPER)
     floor = [each for each in tuned if each.algorithm == RANDOM]
-    drawn, pictures = _draw(tuned, out / "figures")
+    drawn, pictures = _draw(tuned, writable_directory(out / "figures"))
     report = Report(
         trials=plan.trials,
         rounds=plan.rounds,
@@ -199,7 +201,7 @@ def _publish(
         tuned_rows=summarise(tuned),
         theoretical_rows=summarise([*theoretical, *floor]),
         choices=choices,
-        by_class=_class_tables(tuned),
+        by_class=_class_tables(plan, tuned),
         parameters=assumptions(plan.algorithms),
         environment=environment(),
     )
@@ -252,11 +254,13 @@ def _title(setting: Setting) -> str:
     return f"{setting.name.partition(' d=')[0]}, d = {setting.dimension}, l = {setting.sketch_size}"
 
 
-def _class_tables(tuned: Sequence[Curves]) -> list[ClassTable]:
+def _class_tables(plan: Plan, tuned: Sequence[Curves]) -> list[ClassTable]:
     tables = []
     for setting in SETTINGS:
         if setting.data is not None:
             here = [each for each in tuned if each.setting == setting.name]
             names = tuple(each.algorithm for each in here)
-            tables.append(ClassTable(setting.name, names, tuple(reward_by_class(here, setting))))
+            rows = tuple(reward_by_class(here, setting))
+            tuned_on = classes_seen(setting, plan.tuning_trials)
+            tables.append(ClassTable(setting.name, names, rows, setting.arms, tuned_on))
     return tables

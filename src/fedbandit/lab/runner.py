@@ -42,7 +42,7 @@ class Results:
 def run(
     tasks: Sequence[Task],
     *,
-    out: Path,
+    out: str | Path,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Results:

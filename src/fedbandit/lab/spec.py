@@ -19,6 +19,9 @@ T = TypeVar("T")
 NO_RADIUS = "none"
 """Radius label of a recipe that has none."""
 
+MOST_ROUNDS = 10**12
+"""More rounds than this no machine holds, and numpy could not count the bytes of many more."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -47,9 +50,9 @@ class Spec:
 
     def __post_init__(self) -> None:
         """Refuse an experiment without anything to run."""
-        whole("rounds", self.rounds, least=1)
-        whole("trials", self.trials, least=1)
-        whole("seed", self.seed, least=0)
+        object.__setattr__(self, "rounds", whole("rounds", self.rounds, least=1, most=MOST_ROUNDS))
+        object.__setattr__(self, "trials", whole("trials", self.trials, least=1))
+        object.__setattr__(self, "seed", whole("seed", self.seed, least=0))
         for place, parts in (("worlds", self.worlds), ("recipes", self.recipes)):
             if not parts:
                 raise _empty(place)
@@ -68,7 +71,7 @@ class Spec:
         )
 
     def _world(self, label: str, trial: int) -> NamedWorld:
-        place = _place("worlds", label)
+        place = place_of("worlds", label)
         part = self.worlds[label]
         catalogue: Mapping[str, Callable[..., NamedWorld]] = WORLDS
         factory = _known(catalogue, part.kind, place=place)
@@ -90,7 +93,7 @@ class Spec:
         )
 
     def _recipe(self, label: str, world: NamedWorld, trial: int) -> "Recipe":
-        place = _place("recipes", label)
+        place = place_of("recipes", label)
         part = self.recipes[label]
         factory = _known(RECIPES, part.kind, place=place)
         given = self._with_shared(part.params, names(factory), world, trial)
@@ -123,7 +126,8 @@ def _known(catalogue: Mapping[str, Callable[..., T]], kind: str, *, place: str) 
     return catalogue[kind]
 
 
-def _place(table: str, label: str) -> str:
+def place_of(table: str, label: str) -> str:
+    """Return the name of a table as TOML writes it, in quotes where it needs them."""
     bare = label.replace("-", "").replace("_", "").isalnum()
     return f"{table}.{label}" if bare else f'{table}."{label}"'
 

@@ -2,18 +2,23 @@
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedbandit.errors import InvalidParameter, complaint, unknown
-from fedbandit.lab.spec import Part, Spec
+from fedbandit.lab.spec import Part, Spec, place_of
+from fedbandit.worlds.datasets import is_path
 
 _KEYS = ("name", "rounds", "trials", "seed", "worlds", "recipes")
 _REQUIRED = ("rounds", "trials", "worlds", "recipes")
 
 
 def read_spec(path: Path) -> Spec:
-    """Read a spec file. Names, types and numbers in it are judged; worlds are not built yet."""
+    """Read a spec file. Names, types and numbers in it are judged; worlds are not built yet.
+
+    Paths of data files in it start where the spec is, wherever it is run from.
+    """
     try:
         with path.open("rb") as source:
             content = tomllib.load(source)
@@ -21,7 +26,16 @@ def read_spec(path: Path) -> Spec:
         raise _unreadable(path, error.strerror or str(error)) from error
     except ValueError as error:  # not TOML (with line and column), or not even UTF-8
         raise _unreadable(path, str(error)) from error
-    return parse_spec(content, name=path.stem)
+    spec = parse_spec(content, name=path.stem)
+    here = path.absolute().parent
+    return replace(spec, worlds={label: _placed(part, here) for label, part in spec.worlds.items()})
+
+
+def _placed(part: Part, directory: Path) -> Part:
+    data = part.params.get("data")
+    if not isinstance(data, str) or data.startswith("~") or not is_path(data):
+        return part
+    return replace(part, params={**part.params, "data": str(directory / data)})
 
 
 def parse_spec(content: Mapping[str, Any], *, name: str = "experiment") -> Spec:
@@ -44,7 +58,7 @@ def parse_spec(content: Mapping[str, Any], *, name: str = "experiment") -> Spec:
 
 def _parts(tables: object, *, place: str) -> dict[str, Part]:
     return {
-        label: _part(_table(table, place=f"{place}.{label}"), place=f"{place}.{label}")
+        label: _part(_table(table, place=place_of(place, label)), place=place_of(place, label))
         for label, table in _table(tables, place=place).items()
     }
 

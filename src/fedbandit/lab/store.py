@@ -8,7 +8,9 @@ are asked for again.
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -92,16 +94,15 @@ class Store:
     def write(self, key: str, table: pa.Table) -> None:
         """Put a record in place at once: at no moment is a part of it under its final name."""
         temporary = self.runs / f"{_TEMPORARY}{uuid4().hex}"
-        try:
-            with temporary.open("xb") as sink:
-                pq.write_table(table, sink, write_page_checksum=True)
-                sink.flush()
-                os.fsync(sink.fileno())
-            temporary.replace(self.path(key))
-        except OSError as error:
-            raise _unwritable(self.runs, error) from error
-        finally:
-            temporary.unlink(missing_ok=True)
+        with writing(self.runs):
+            try:
+                with temporary.open("xb") as sink:
+                    pq.write_table(table, sink, write_page_checksum=True)
+                    sink.flush()
+                    os.fsync(sink.fileno())
+                temporary.replace(self.path(key))
+            finally:
+                temporary.unlink(missing_ok=True)
 
     def read(self, task: Task) -> pa.Table | None:
         """Return the task's record, or None where there is none or it is not whole."""
@@ -122,16 +123,17 @@ class Store:
         aside in ``earlier``, and fetched from there if they are of these tasks.
         """
         wanted = {f"{task.key}.parquet": task for task in tasks}
-        for stale in sorted(self.runs.iterdir()):
-            if stale.name not in wanted:
-                self._set_aside(stale)
         missing = []
-        for name, task in wanted.items():
-            if not (self.runs / name).exists() and (self.earlier / name).exists():
-                (self.earlier / name).replace(self.runs / name)
-            if self.read(task) is None:
-                (self.runs / name).unlink(missing_ok=True)
-                missing.append(task)
+        with writing(self.directory):
+            for stale in sorted(self.runs.iterdir()):
+                if stale.name not in wanted:
+                    self._set_aside(stale)
+            for name, task in wanted.items():
+                if not (self.runs / name).exists() and (self.earlier / name).exists():
+                    (self.earlier / name).replace(self.runs / name)
+                if self.read(task) is None:
+                    (self.runs / name).unlink(missing_ok=True)
+                    missing.append(task)
         return tuple(missing)
 
     def _set_aside(self, stale: Path) -> None:
@@ -142,36 +144,64 @@ class Store:
         elif _whole_table(stale) is None:
             stale.unlink()
         else:
-            self.earlier.mkdir(exist_ok=True)
-            stale.replace(self.earlier / stale.name)
+            with writing(self.earlier):
+                self.earlier.mkdir(exist_ok=True)
+                stale.replace(self.earlier / stale.name)
 
 
-def open_store(out: Path) -> Store:
+def open_store(out: str | Path) -> Store:
     """Return the store below an output directory, which is made if need be."""
-    store = Store(writable_directory(out))
+    store = Store(writable_directory(Path(out)))
     writable_directory(store.runs)
     return store
 
 
 def writable_directory(path: Path) -> Path:
     """Make a directory if need be, and prove by a try that files can be written in it."""
-    try:
+    with writing(path):
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(prefix=_TEMPORARY, dir=path):
             pass
-    except OSError as error:
-        raise _unwritable(path, error) from error
     return path
 
 
-def read_runs(out: Path) -> pa.Table:
-    """Return every whole record in ``OUT/runs``, sorted by setting, algorithm, radius and trial."""
-    found = sorted((Path(out) / "runs").glob("*.parquet"))
-    tables = [table for path in found if (table := _whole_table(path)) is not None]
-    if not tables:
-        return SCHEMA.empty_table()
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the system's refusal to write inside this block into an error that says what to do."""
+    try:
+        yield
+    except OutputError:  # said already, and closer to the place
+        raise
+    except OSError as error:
+        raise OutputError(
+            complaint(
+                "output",
+                got=f"{str(path)!r}, which cannot be written ({error.strerror or error})",
+                expected="a place with room for files, and nothing else in the way there",
+                fix="Choose another --out, or make that one writable.",
+            )
+        ) from error
+
+
+def read_runs(out: str | Path) -> pa.Table:
+    """Return every whole record in ``OUT/runs``, sorted by setting, algorithm, radius and trial.
+
+    Warns of files that are not whole records: they are left out.
+    """
+    table, broken = whole_runs(out)
+    if broken:
+        names = ", ".join(path.name for path in broken)
+        warnings.warn(f"read_runs left out what is not a whole record: {names}", stacklevel=2)
+    return table
+
+
+def whole_runs(out: str | Path) -> tuple[pa.Table, list[Path]]:
+    """Return what :func:`read_runs` does, and the files that are not whole records."""
+    read = {path: _whole_table(path) for path in sorted((Path(out) / "runs").glob("*.parquet"))}
+    tables = [SCHEMA.empty_table(), *(table for table in read.values() if table is not None)]
     order = ("setting", "algorithm", "radius", "trial", "round")
-    return pa.concat_tables(tables).sort_by([(name, "ascending") for name in order])
+    table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in order])
+    return table, [path for path, table in read.items() if table is None]
 
 
 def _whole_table(path: Path) -> pa.Table | None:
@@ -183,14 +213,3 @@ def _whole_table(path: Path) -> pa.Table | None:
     except (OSError, ValueError, pa.ArrowException):
         return None
     return table if table.schema.equals(SCHEMA) and table.num_rows else None
-
-
-def _unwritable(path: Path, error: OSError) -> OutputError:
-    return OutputError(
-        complaint(
-            "output directory",
-            got=f"{str(path)!r}, which cannot be written ({error.strerror or error})",
-            expected="a directory with room for files, or a place where one can be made",
-            fix="Choose another --out, or make that one writable.",
-        )
-    )

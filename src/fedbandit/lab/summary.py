@@ -9,6 +9,7 @@ from pathlib import Path
 from fedbandit.lab.curves import MEASURES, Curves
 from fedbandit.lab.settings import Setting
 from fedbandit.lab.statistics import Estimate, estimate
+from fedbandit.lab.store import writing
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def write_csv(rows: Iterable[Row], path: Path) -> Path:
     An interval that one trial cannot give is left empty.
     """
     estimates = [f"{name}_{part}" for name in MEASURES for part in ("mean", "ci95")]
-    with path.open("w", newline="", encoding="utf-8") as sink:
+    with writing(path), path.open("w", newline="", encoding="utf-8") as sink:
         writer = csv.writer(sink, lineterminator="\n")
         writer.writerow(["setting", "algorithm", "radius", "trials", "rounds", *estimates])
         for row in rows:

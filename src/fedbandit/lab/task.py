@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -26,6 +27,10 @@ CHECKPOINTS = 200
 
 _KEY_DIGITS = 32
 _DECIDING_SOURCES = ("core", "worlds", "wire.py", "simulation.py")
+_TOLD_APART = ("fedbandit", "builtins")  # by their sources and by the version of Python
+_CALLED = (FunctionType, property, classmethod, staticmethod, cached_property)
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__", "__func__", "fget", "func")
+_CONSTANTS = (bool, int, float, complex, str, bytes)
 
 
 class NamedWorld(World, Protocol):
@@ -64,8 +69,8 @@ class Task:
 
     def __post_init__(self) -> None:
         """Refuse what could not be run or told apart later; take the key."""
-        whole("Task rounds", self.rounds, least=1)
-        whole("Task trial", self.trial, least=0)
+        object.__setattr__(self, "rounds", whole("Task rounds", self.rounds, least=1))
+        object.__setattr__(self, "trial", whole("Task trial", self.trial, least=0))
         if not isinstance(getattr(self.world, "params", None), Mapping):
             raise InvalidParameter(
                 complaint(
@@ -120,16 +125,50 @@ def _python_files(parts: list[Traversable]) -> Iterator[tuple[str, bytes]]:
             yield part.name, part.read_bytes()
 
 
+def _class_identity(kind: type) -> list[object]:
+    """Where a world's class lives and what it and its bases say, but for those of ours.
+
+    What they say is both their source, where there is one, and the code that is loaded: a class
+    typed at a prompt has only the latter, and a file may be newer than what was loaded from it.
+    """
+    bases = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _TOLD_APART]
+    said = [[_source(base), _loaded(base)] for base in bases]
+    return [kind.__module__, kind.__qualname__, *said]
+
+
 @cache
-def _class_identity(kind: type) -> list[str]:
-    """Where a world's class lives and, for a class that is not ours, what it says."""
-    identity = [kind.__module__, kind.__qualname__]
-    if kind.__module__.partition(".")[0] == "fedbandit":
-        return identity
+def _source(kind: type) -> str:
     try:
-        return [*identity, inspect.getsource(kind)]
-    except (OSError, TypeError):  # typed at a prompt: there is no source to read
-        return identity
+        return inspect.getsource(kind)
+    except (OSError, TypeError):  # typed at a prompt
+        return ""
+
+
+def _loaded(kind: type) -> list[object]:
+    """Methods and constants of a class; what Python adds to it is not of its own saying."""
+    return [
+        [name, _content(value)]
+        for name, value in sorted(vars(kind).items())
+        if isinstance(value, _CALLED) or not name.startswith("__")
+    ]
+
+
+def _content(value: object) -> object:
+    """Code and constants in plain words, alike in every process; anything else says nothing."""
+    if isinstance(value, CodeType):
+        names = [*value.co_names, *value.co_varnames, *value.co_freevars]
+        return [value.co_code.hex(), names, _content(value.co_consts)]
+    if isinstance(value, tuple | list):
+        return [_content(each) for each in value]
+    if isinstance(value, dict):
+        return [_content(each) for each in value.items()]
+    if isinstance(value, set | frozenset):
+        return sorted(str(_content(each)) for each in value)
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return [value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
+    if isinstance(value, _CALLED):
+        return [_content(getattr(value, part, None)) for part in _PARTS]
+    return repr(value) if isinstance(value, _CONSTANTS) else None
 
 
 def _canonical(value: object) -> str:

@@ -45,15 +45,22 @@ def tuning_tasks(
             algorithm=algorithm.name,
             radius=f"{radius:g}",
             recipe=algorithm.build(setting, radius=radius, rounds=rounds, seed=seed),
-            world=setting.world(seed),
+            world=world,
             rounds=rounds,
             trial=seed,
         )
         for setting in settings
+        for worlds in [{seed: setting.world(seed) for seed in _seeds(trials)}]
         for algorithm in chosen
         for radius in grid
-        for seed in range(FIRST_SEED, FIRST_SEED + trials)
+        for seed, world in worlds.items()
     ]
+
+
+def classes_seen(setting: Setting, trials: int) -> tuple[int, ...]:
+    """Return the classes of a data set that pay in so many tuning trials, without repetition."""
+    targets = {setting.target(seed) for seed in _seeds(trials)}
+    return tuple(sorted(target for target in targets if target is not None))
 
 
 def choose_radius(
@@ -67,3 +74,7 @@ def choose_radius(
             rewards.append((radius, estimate(runs.final("reward"))))
     best = max(rewards, key=lambda pair: pair[1].mean)
     return Choice(setting, algorithm, best[0], tuple(rewards))
+
+
+def _seeds(trials: int) -> range:
+    return range(FIRST_SEED, FIRST_SEED + trials)

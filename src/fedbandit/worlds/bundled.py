@@ -1,5 +1,6 @@
 """The data sets that travel inside the package, so that the reproduction needs no network."""
 
+from functools import cache
 from importlib.resources import files
 
 import numpy as np
@@ -11,8 +12,12 @@ BUNDLED = ("satimage", "mfeat-zernike")
 """Names of the data sets inside the package; ``data/NOTICE.md`` says where they come from."""
 
 
+@cache
 def load_bundled(name: str) -> Dataset:
-    """Return one of the data sets inside the package: features as published, not standardised."""
+    """Return one of the data sets inside the package: features as published, not standardised.
+
+    Read once per process: a data set cannot be changed.
+    """
     if name not in BUNDLED:
         raise unknown("data set", name, BUNDLED)
     source = files("fedbandit.worlds") / "data" / f"{name}.npz"

@@ -13,7 +13,7 @@ from fedbandit.errors import InvalidParameter, complaint
 from fedbandit.worlds.dataset import Dataset
 from fedbandit.worlds.datasets import load_dataset
 from fedbandit.worlds.round import Round
-from fedbandit.worlds.tape import block_length, lengths, streams
+from fedbandit.worlds.tape import MOST, block_length, lengths, streams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Classification:
     dataset: Dataset = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "agents", whole("agents", self.agents, least=1))
+        object.__setattr__(self, "agents", whole("agents", self.agents, least=1, most=MOST))
         object.__setattr__(self, "seed", whole("seed", self.seed, least=0))
         object.__setattr__(self, "dataset", self._load())
         self.dataset.index_of(self.target)

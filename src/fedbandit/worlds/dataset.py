@@ -1,7 +1,8 @@
 """Rows with classes: what a classification world is made of."""
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -59,9 +60,8 @@ class Dataset:
             if target not in self.classes:
                 raise unknown(f"class of {self._who}", target, self.classes)
             return self.classes.index(target)
-        names = ", ".join(f"{index} = {name}" for index, name in enumerate(self.classes))
-        who = f"class of {self._who} ({names})"
-        return whole(who, target, least=0, most=len(self.classes) - 1)
+        last = len(self.classes) - 1
+        return whole("target", target, least=0, most=last, why=f"a class of {self._who}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dataset):
@@ -70,6 +70,14 @@ class Dataset:
 
     def __hash__(self) -> int:
         return hash(self._identity)
+
+    def __reduce__(self) -> tuple[Callable[..., "Dataset"], tuple[object, ...]]:
+        """Travel by name if inside the package, else by content, which is checked on arrival."""
+        from fedbandit.worlds.bundled import BUNDLED, load_bundled  # which is made of data sets
+
+        if self.name in BUNDLED and self is load_bundled(self.name):
+            return load_bundled, (self.name,)
+        return type(self), (self.name, self.features, self.labels, self.classes)
 
     def __repr__(self) -> str:
         n, p = self.features.shape
@@ -87,6 +95,9 @@ class Dataset:
         present = np.unique(self.labels)
         if len(self.classes) < 2:
             got, fix = f"{len(self.classes)} class", "Check which column holds the labels."
+        elif repeated := [name for name, times in Counter(self.classes).items() if times > 1]:
+            got = f"the class name {repeated[0]!r} twice"
+            fix = "Give every class a name of its own, or merge the labels."
         elif not np.array_equal(present, np.arange(len(self.classes))):
             got = f"{len(self.classes)} class names and labels {_some(present.tolist())}"
             fix = "Number the labels 0, 1, ... in the order of the names, leaving none out."
@@ -95,7 +106,7 @@ class Dataset:
             fix = "Give more rows, or check that the label column is not an identifier."
         else:
             return
-        expected = "two or more classes, a row for each, and more rows than classes"
+        expected = "two or more classes by name, a row for each, and more rows than classes"
         raise DataError(complaint(self._who, got=got, expected=expected, fix=fix))
 
 

@@ -3,10 +3,13 @@
 import os
 from pathlib import Path
 
-from fedbandit.errors import DataError, InvalidParameter, complaint
-from fedbandit.worlds.bundled import load_bundled
+from fedbandit.errors import DataError, InvalidParameter, complaint, unknown
+from fedbandit.worlds.bundled import BUNDLED, load_bundled
 from fedbandit.worlds.dataset import Dataset
-from fedbandit.worlds.files import TABLES, load_file
+from fedbandit.worlds.files import EXTENSIONS, TABLES, load_file
+
+OPENML = "openml:"
+"""How the name of a data set of OpenML begins, in capitals or not."""
 
 
 def load_dataset(
@@ -32,7 +35,7 @@ def load_dataset(
                 fix="Give it as text.",
             )
         )
-    path = Path(source).expanduser()
+    path = _expanded(Path(source))
     if target_column is not None and path.suffix.lower() not in TABLES:
         raise InvalidParameter(
             complaint(
@@ -42,17 +45,37 @@ def load_dataset(
                 fix="Leave target_column out.",
             )
         )
-    if isinstance(source, str) and source.startswith("openml:"):
+    if isinstance(source, str) and source.lower().startswith(OPENML):
         from fedbandit.worlds.openml import load_openml  # brings in the network
 
         return load_openml(_number(source), cache=None if cache is None else Path(cache))
-    if path.suffix or len(path.parts) > 1:
+    if is_path(source):
         return load_file(path, target_column=target_column)
-    return load_bundled(os.fspath(source))
+    if (name := os.fspath(source)) not in BUNDLED:
+        files = f"a path ending in {', '.join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}"
+        raise unknown("data set", name, (*BUNDLED, f"{OPENML}ID", files))
+    return load_bundled(name)
+
+
+def is_path(source: str | os.PathLike[str]) -> bool:
+    """Whether this names a file, not a data set of the package or of OpenML."""
+    path = Path(source)
+    named = path.suffix != "" or len(path.parts) > 1
+    return named and not os.fspath(source).lower().startswith(OPENML)
+
+
+def _expanded(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:  # nobody of that name has a home here
+        message = complaint(
+            f"data file {path}", got=str(error), expected="a data file", fix="Check the path."
+        )
+        raise DataError(message) from error
 
 
 def _number(source: str) -> int:
-    text = source.removeprefix("openml:")
+    text = source[len(OPENML) :]
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
         raise DataError(
             complaint(

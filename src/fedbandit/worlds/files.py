@@ -1,6 +1,7 @@
 """Data sets in local files: CSV, Parquet and NPZ."""
 
-from collections.abc import Callable, Sequence
+import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -34,10 +35,12 @@ def load_file(path: Path, *, target_column: str | None = None) -> Dataset:
             expected=f"one of {', '.join(EXTENSIONS)}",
             fix="Convert the file, or make a Dataset in Python.",
         )
-    if not path.is_file():
-        raise _unusable(
-            path, got="no such file", expected="a data file", fix="Check the path and its spelling."
-        )
+    try:
+        with path.open("rb"):
+            pass
+    except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _unusable(path, got=reason, expected="a data file", fix="Check the path.") from error
     if extension == ".npz":
         return _load_arrays(path)
     return _load_table(path, target_column)
@@ -61,8 +64,7 @@ def _load_arrays(path: Path) -> Dataset:
 
 
 def _load_table(path: Path, target_column: str | None) -> Dataset:
-    names, table = _read_table(path)
-    _check_header(path, names)
+    names, table = _read_table(path, target_column)
     if table.num_rows == 0:
         raise _unusable(path, got="no rows", expected="a row per instance", fix="Add rows.")
     if target_column is None:
@@ -74,27 +76,59 @@ def _load_table(path: Path, target_column: str | None) -> Dataset:
     inputs = [index for index in range(len(names)) if index != target]
     features = _numbers(path, table, inputs)
     check_finite(f"data file {path}", features, [names[index] for index in inputs])
-    return Dataset.from_labels(path.name, features, table.column(target).to_pylist())
+    return Dataset.from_labels(path.name, features, _measured(table.column(target).to_pylist()))
 
 
-def _read_table(path: Path) -> tuple[list[str], Any]:
-    """Return the names of the columns, which may not decode either, and the table."""
+def _read_table(path: Path, target_column: str | None) -> tuple[list[str], Any]:
+    """Return the names of the columns, which may not decode either, and the table.
+
+    The labels of a CSV are read as they are written: guessed to be numbers, 01 and 1 would be one.
+    """
     try:
         import pyarrow
-        from pyarrow import csv, parquet
+        from pyarrow import csv as arrow
+        from pyarrow import parquet
     except ImportError as error:
         raise missing_extra("pyarrow", "lab", f"reading {path.name}") from error
-    readers: dict[str, Callable[[Path], Any]] = {
-        ".csv": lambda file: csv.read_csv(
-            file, convert_options=csv.ConvertOptions(strings_can_be_null=True)
-        ),
-        ".parquet": parquet.read_table,
-    }
     try:
-        table = readers[path.suffix.lower()](path)
+        if path.suffix.lower() == ".parquet":
+            table = parquet.read_table(path)
+        else:
+            label = _checked_header(path, target_column)
+            table = arrow.read_csv(
+                path,
+                convert_options=arrow.ConvertOptions(
+                    strings_can_be_null=True, column_types={label: pyarrow.string()}
+                ),
+            )
         return table.column_names, table
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
+    except DataError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, csv.Error) as error:
         raise _unreadable(path, error) from error
+
+
+def _checked_header(path: Path, target_column: str | None) -> str:
+    """Return the name of the label column; raise if the first line does not name columns.
+
+    Features named by numbers that do not just count are a row, which would be lost as a header.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        names = next(csv.reader(file), [""])
+    if len(names) == 1 and (other := {";", "\t"} & set(names[0])):
+        got, expected = f"columns separated by {other.pop()!r}", "commas between columns"
+        fix = "Save it with commas, and with points in decimal numbers."
+        raise _unusable(path, got=got, expected=expected, fix=fix)
+    label = names[-1] if target_column is None else target_column
+    features = [name for name in names if name != label]
+    if any(map(_is_number, features)) and features != list(map(str, range(len(features)))):
+        raise _unusable(
+            path,
+            got=f"a first line with numbers ({', '.join(names[:3])}, ...)",
+            expected="a header line that names the columns",
+            fix="Add one.",
+        )
+    return label
 
 
 def _numbers(path: Path, table: Any, columns: Sequence[int]) -> NDArray[np.float64]:
@@ -108,24 +142,32 @@ def _numbers(path: Path, table: Any, columns: Sequence[int]) -> NDArray[np.float
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
             raise _unusable(
                 path,
-                got=f"column {table.column_names[index]!r} of type {kind}",
-                expected="numbers in every column but the labels'",
+                got=f"column {table.column_names[index]!r} of type {kind}{_example(column)}",
+                expected="numbers, with decimal points, in every column but the labels'",
                 fix="Drop it or encode it as numbers, or name the label column (target_column).",
             )
         matrix[:, place] = column.cast("float64", safe=False).to_numpy()
     return matrix
 
 
-def _check_header(path: Path, names: Sequence[str]) -> None:
-    """Raise if the first line is a row that would be lost: numbers that do not just count."""
-    counted = [str(index) for index in range(len(names))]
-    if path.suffix.lower() == ".csv" and names != counted and all(map(_is_number, names)):
-        raise _unusable(
-            path,
-            got=f"a first line of numbers ({', '.join(names[:3])}, ...)",
-            expected="a header line that names the columns",
-            fix="Add one.",
-        )
+def _measured(labels: list[Any]) -> list[Any]:
+    """Turn labels that are text into numbers if all are numbers and some have decimals.
+
+    Those are measurements, not classes, and are refused as such; other labels stay as written.
+    """
+    known = [label for label in labels if label is not None]
+    if all(isinstance(label, str) and _is_number(label) for label in known):
+        numbers = [None if label is None else float(label) for label in labels]
+        if not all(number is None or number.is_integer() for number in numbers):
+            return numbers
+    return labels
+
+
+def _example(column: Any) -> str:
+    """Show the first text in a column that is not a number, if there is any."""
+    texts = (value for value in column.to_pylist() if isinstance(value, str))
+    odd = next((text for text in texts if not _is_number(text)), None)
+    return "" if odd is None else f" ({odd[:40]!r}, say)"
 
 
 def _is_number(text: str) -> bool:

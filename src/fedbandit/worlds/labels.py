@@ -1,6 +1,7 @@
 """From labels as people write them to class indices."""
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,12 +9,16 @@ from numpy.typing import NDArray
 
 from fedbandit.errors import DataError, complaint
 
+_WHOLE = re.compile(r"(0|-?[1-9][0-9]{0,99})(\.0*)?")
+"""Numbers that name a class in one way only: neither 01 nor 1E2. 100 digits: int has a limit."""
+
 
 def encode(who: str, labels: Sequence[object]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return the class index of every label, and the names of the classes in order.
 
     Text that is a whole number counts as one ("7", "7." and 7.0 are class 7), so that numbered
-    classes sort as numbers whichever file they came from.
+    classes sort as numbers whichever file they came from. Other text names a class as it stands:
+    "01" and "1E2" are neither class 1 nor class 100.
     """
     keys = [_key(who, label, row) for row, label in enumerate(labels)]
     numbers = {key for key in keys if isinstance(key, int)}
@@ -45,11 +50,8 @@ def _key(who: str, label: object, row: int) -> int | str:
 
 
 def _whole_or_text(text: str) -> int | str:
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return int(number) if number.is_integer() else text
+    whole = _WHOLE.fullmatch(text.strip())
+    return int(whole[1]) if whole else text
 
 
 def _remedy(value: object) -> str:

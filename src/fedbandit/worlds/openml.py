@@ -76,13 +76,14 @@ def _fetch(who: str, data_id: int, *, cache: Path) -> Any:
 
 
 def _failed(who: str, error: Exception, cache: Path) -> DataError:
+    damaged = f", or remove {cache / 'openml'} and try again" if "md5" in str(error) else ""
     return DataError(
         complaint(
             who,
             got=f"{type(error).__name__} ({error})",
             expected="an answer from OpenML that matches its checksum",
-            fix=f"Check the number and the network, or remove {cache} and try again. Without a "
-            f"network use {', '.join(BUNDLED)}, or download it by hand and pass the path of "
+            fix=f"Check the number and the network{damaged}. Without a network "
+            f"use {', '.join(BUNDLED)}, or download it by hand and pass the path of "
             "a .csv, .parquet or .npz file.",
         )
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedbandit.core.checks import real, whole
 from fedbandit.errors import InvalidParameter, complaint, unknown
 from fedbandit.worlds.round import Round
-from fedbandit.worlds.tape import block_length, lengths, streams
+from fedbandit.worlds.tape import MOST, block_length, lengths, streams
 
 SPECTRA = ("isotropic", "low-rank", "power-law")
 """The shapes of the arms' covariance."""
@@ -54,9 +54,9 @@ class Synthetic:
         if self.spectrum not in SPECTRA:
             raise unknown("spectrum", str(self.spectrum), SPECTRA)
         checked: dict[str, object] = {
-            "dimension": whole("dimension", self.dimension, least=1),
-            "arms": whole("arms", self.arms, least=1),
-            "agents": whole("agents", self.agents, least=1),
+            "dimension": whole("dimension", self.dimension, least=1, most=MOST),
+            "arms": whole("arms", self.arms, least=1, most=MOST),
+            "agents": whole("agents", self.agents, least=1, most=MOST),
             "noise": real("noise", self.noise, zero=True),
             "seed": whole("seed", self.seed, least=0),
         }

@@ -14,6 +14,9 @@ FLOATS_PER_BLOCK = 2**18
 ROUNDS_PER_BLOCK = 512
 """How many rounds a block holds at most: a short run should not pay for a long one."""
 
+MOST = 10**9
+"""More agents, arms or features than this nobody means; numpy could not even count the bytes."""
+
 
 def streams(seed: int, count: int) -> list[np.random.Generator]:
     """Return independent generators; the i-th is the same whatever the count.
