@@ -58,7 +58,7 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
     for ``seconds``.
     """
     _check(recipe, world, rounds)
-    _warm_up(recipe)
+    warm_up(recipe)
     agents, server = recipe.fleet(), recipe.server()
     gap, reward, seconds = np.zeros(rounds), np.zeros(rounds), np.zeros(rounds)
     arm, agent, uploads, scalars, sizes = np.zeros((5, rounds), dtype=np.int64)
@@ -88,7 +88,7 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
     )
 
 
-def _warm_up(recipe: Recipe) -> None:
+def warm_up(recipe: Recipe) -> None:
     """Do once everything that agents and server do, so that nothing is compiled on the clock."""
     memory, d = recipe.parts.memory, recipe.dimension
     base = memory.empty()

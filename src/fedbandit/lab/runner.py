@@ -21,7 +21,7 @@ from fedbandit.lab.progress import Progress
 from fedbandit.lab.store import Store, open_store, record
 from fedbandit.lab.task import Task
 from fedbandit.lab.workers import follow, interrupts_held
-from fedbandit.simulation import simulate
+from fedbandit.simulation import simulate, warm_up
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ def run(
     tasks = tuple({task.key: task for task in tasks}.values())
     with sole_writer(store.directory):
         missing = store.settle(tasks)
+        _compile_once(missing)
         with (
             _shown(progress, tasks, missing) as display,
             closing(_make(missing, store, min(workers, len(missing)))) as finished,
@@ -66,6 +67,12 @@ def run(
                 if display is not None:
                     display.advance(task.algorithm, task.rounds)
         return Results(store.directory, tasks, store.read_all(tasks), len(missing))
+
+
+def _compile_once(tasks: Sequence[Task]) -> None:
+    """Compile here what the workers would each compile: they find it on disk."""
+    for recipe in {type(task.recipe.parts.memory): task.recipe for task in tasks}.values():
+        warm_up(recipe)
 
 
 def _make(tasks: Sequence[Task], store: Store, workers: int) -> Generator[Task, None, None]:
