@@ -33,9 +33,8 @@ def steady_rounds() -> Table:
         settle(ours, d, 4000)
         for player in (theirs, best):  # what a round costs does not depend on what was learnt
             settle(player, d, 2000 if d <= 100 else 100 if d <= 1000 else 0)
-        slow = d > 400
         alternate([ours], d, blocks=30, block=200)
-        alternate([ours, theirs, best], d, blocks=3 if slow else 12, block=4 if d > 1000 else 20)
+        alternate([ours, theirs, best], d, blocks=3 if d > 400 else 12, block=2 if d > 1000 else 20)
         rng = np.random.default_rng(0)
         arms, sketch = rng.standard_normal((ARMS, d)), rng.standard_normal((size - 1, d))
         floor = median_microseconds(lambda a=arms, s=sketch: a @ s.T)

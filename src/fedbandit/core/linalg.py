@@ -76,7 +76,6 @@ def sketch_squared_widths(rows: Array, squares: Array, ridge: float, arms: Array
     return np.maximum(row_products(arms, arms) - explained, 0.0) / ridge
 
 
-@kernel
 def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, shed: float) -> float:
     """Return log det((c + p) I + S^T S + P^T P) - log det(cI + S^T S), the paper's trigger.
 
@@ -86,23 +85,30 @@ def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, she
         (d - k) log(c'/c) + sum log((s_i + c')/(s_i + c))
         + log det(I + (P P^T - Q^T diag(s + c')^{-1} Q)/c').
 
-    With more rows than columns the whole matrix is taken as it is. Eigenvalues rather than a
-    factorisation, because rounding may make a small one negative. Cost O((k + n) n d + n^3),
-    or O((k + n) d^2 + d^3), where the paper's SVD of [S; P] costs O((k + n)^2 d).
+    With more rows than columns the whole matrix is taken as it is. Cost O((k + n) n d + n^3), or
+    O((k + n) d^2 + d^3), where the paper's SVD of [S; P] costs O((k + n)^2 d).
     """
     n, d = pending.shape
     raised = ridge + shed
     if n > d:
-        whole = np.linalg.eigvalsh(np.dot(rows.T, rows) + np.dot(pending.T, pending))
-        before = (d - len(squares)) * np.log(ridge) + np.log(squares + ridge).sum()
-        grown: float = np.log(np.maximum(whole, 0.0) + raised).sum() - before
-        return grown
-    scaled = np.dot(rows, pending.T) / np.sqrt(squares + raised).reshape(-1, 1)
-    inner = (np.dot(pending, pending.T) - np.dot(scaled.T, scaled)) / raised
-    gains = np.maximum(np.linalg.eigvalsh(inner), 0.0)
+        whole = rows.T @ rows + pending.T @ pending
+        return spd_logdet(whole, raised) - sketch_logdet(squares, ridge, d)
+    scaled = (rows @ pending.T) / np.sqrt(squares + raised)[:, None]
+    inner = (pending @ pending.T - scaled.T @ scaled) / raised
     lift = (d - len(squares)) * np.log1p(shed / ridge) + np.log1p(shed / (squares + ridge)).sum()
-    growth: float = lift + np.log1p(gains).sum()
-    return growth
+    return float(lift) + spd_logdet(inner, 1.0)
+
+
+def spd_logdet(matrix: Array, ridge: float) -> float:
+    """Return log det(A + cI) for a positive semidefinite A. Cost O(n^3).
+
+    Where rounding has made A indefinite, its negative eigenvalues are taken for 0.
+    """
+    try:
+        root = np.linalg.cholesky(matrix + ridge * np.eye(len(matrix)))
+        return 2.0 * float(np.log(root.diagonal()).sum())
+    except np.linalg.LinAlgError:
+        return float(np.log(np.maximum(np.linalg.eigvalsh(matrix), 0.0) + ridge).sum())
 
 
 def spd_inverse(matrix: Array, ridge: float) -> tuple[Array, float]:

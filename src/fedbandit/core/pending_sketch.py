@@ -76,7 +76,7 @@ class PendingSketch:
     def growth(self) -> float:
         """Return log det(base + pending) - log det(base). Cost O((k + n) n d + n^3)."""
         base, rows = self._base_reading, self._rows[: self._filled]
-        return float(sketch_growth(base.rows, base.squares, base.ridge, rows, self._shed))
+        return sketch_growth(base.rows, base.squares, base.ridge, rows, self._shed)
 
     def growth_exceeds(self, threshold: float) -> bool:
         """Compare the growth with a threshold; compute it only if its bound exceeds that."""

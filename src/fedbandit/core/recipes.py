@@ -38,12 +38,13 @@ def FSCLB(
     holds has grown by 1 + alpha. ``radius`` is a constant, ``"paper"`` (eq. 1) or ``"tight"``.
 
     ``cadence="paper"`` sheds at every observation past the sketch's size; ``"buffered"`` keeps up
-    to ``buffer`` rows (default 4 l) and sheds when they are full or sent (with more than d rows,
-    only when sent), which sheds less, costs less and keeps every guarantee.
+    to ``buffer`` rows (default 4 l, or 3 d where that exceeds d) and sheds when they are full or
+    sent (with more than d rows, only when sent): that sheds less, costs less and keeps every
+    guarantee.
     """
     size = _sketch_size(sketch_size, dimension)
     memory = SketchMemory(
-        dimension, real("ridge", ridge), size, buffer=_buffer(cadence, buffer, size)
+        dimension, real("ridge", ridge), size, buffer=_buffer(cadence, buffer, size, dimension)
     )
     real("alpha", alpha)
     theory: dict[str, Radius] = {
@@ -251,10 +252,11 @@ def _sketch_size(size: int, dimension: int) -> int:
     return whole("sketch_size", size, least=2, most=dimension + 1, why=why)
 
 
-def _buffer(cadence: str, buffer: int | None, size: int) -> int | None:
+def _buffer(cadence: str, buffer: int | None, size: int, dimension: int) -> int | None:
     one_of("cadence", cadence, ["paper", "buffered"])
     if cadence == "buffered":
-        return 4 * size if buffer is None else whole("buffer", buffer, least=size)
+        roomy = 4 * size if 4 * size <= dimension else 3 * dimension
+        return roomy if buffer is None else whole("buffer", buffer, least=size)
     if buffer is not None:
         fix = "Say cadence='buffered', or leave buffer out."
         raise InvalidParameter(
