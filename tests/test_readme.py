@@ -24,3 +24,10 @@ def test_links_lead_somewhere() -> None:
     for page in [root / "README.md", *root.glob("docs/**/*.md")]:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_files_that_the_docs_name_exist() -> None:
+    root = Path(__file__).parent.parent
+    for page in root.glob("docs/**/*.md"):
+        for name in re.findall(r"`((?:core|tests)/[\w/]+\.py)`", page.read_text(encoding="utf-8")):
+            assert (root / name).exists() or (root / "src/fedbandit" / name).exists(), name

@@ -78,13 +78,17 @@ def gram(rows: list[Array], dimension: int) -> Array:
 @st.composite
 def federations(draw: st.DrawFn) -> tuple[Federation, np.random.Generator, Array]:
     d = draw(st.integers(2, 7))
+    size = draw(st.integers(2, d + 1))
+    buffer = draw(st.none() | st.integers(size, 2 * d + 2))
     recipe = fb.FSCLB(
         dimension=d,
-        sketch_size=draw(st.integers(2, d + 1)),
+        sketch_size=size,
         agents=draw(st.integers(1, 4)),
         alpha=draw(st.sampled_from([0.05, 0.5, 1.0, 5.0])),
         ridge=draw(st.sampled_from([0.1, 1.0, 10.0])),
         radius=draw(st.sampled_from([0.0, 0.5])),
+        cadence="paper" if buffer is None else "buffered",
+        buffer=buffer,
     )
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     scales = np.asarray(draw(st.sampled_from([np.ones(d), 2.0 ** -np.arange(d)])))

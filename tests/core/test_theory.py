@@ -98,8 +98,9 @@ def test_the_confidence_set_holds_and_regret_stays_under_its_bound(form: Any) ->
             fleet[who].receive(answer.message)
             reading = recipe.parts.memory.read(server.summary)
             error = fleet[who].theta - world.theta
-            rows = getattr(server.summary, "rows")  # noqa: B009
-            distance = sqrt(error @ error * (1.0 + reading.shed) + np.sum((rows @ error) ** 2))
+            assert isinstance(server.summary, fb.Sketch)
+            inside = np.sum((server.summary.rows @ error) ** 2)
+            distance = sqrt(error @ error * (1.0 + reading.shed) + inside)
             radius = recipe.parts.radius(reading, server.count)
             worst = max(worst, radius)
             assert distance <= radius
