@@ -187,6 +187,41 @@ def test_downloads_may_be_late_repeated_and_out_of_order() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["FSCLB", "FSCLB, buffered", "FedLinUCB"])
+def test_an_agent_that_is_cut_off_learns_as_if_it_had_a_server_to_itself(name: str) -> None:
+    recipe, rng = BUILDS[name](), np.random.default_rng(2)
+    alone, served, server = recipe.agent(0), recipe.agent(0), recipe.server()
+    kept = 0
+    for _ in range(300):
+        arms, reward = rng.standard_normal((4, D)), float(rng.standard_normal())
+        played = alone.choose(arms)
+        assert played == served.choose(arms)
+        mine, theirs = alone.observe(played, reward), served.observe(played, reward)
+        assert (mine is None) == (theirs is None)
+        if mine is not None and theirs is not None:
+            alone.keep(mine)
+            served.receive(server.receive(theirs)[0].message)
+            kept += 1
+    assert kept > 3
+    assert alone.version == 0
+    np.testing.assert_array_equal(alone.theta, served.theta)
+    alone.receive(server.download())  # holds what it kept, and takes its place
+    assert alone.version == kept
+    np.testing.assert_array_equal(alone.theta, served.theta)
+    assert alone.choose(arms) == served.choose(arms)
+
+
+def test_keeping_what_is_held_already_or_does_not_fit() -> None:
+    agent = fb.AsyncLinUCB(dimension=D, agents=M, upload_growth=1.01).agent(0)
+    upload = agent.observe(np.ones(D), 1.0)
+    assert upload is not None
+    for keeper in (agent, fb.FSCLB(dimension=D, sketch_size=3, agents=M).agent(0)):
+        before = keeper.state()
+        with pytest.raises((errors.OutOfOrder, errors.InvalidMessage)):
+            keeper.keep(upload)
+        assert_same_state(keeper.state(), before)
+
+
 def test_async_agents_hold_exactly_what_the_server_thinks_they_hold() -> None:
     fleet = Fleet(fb.AsyncLinUCB(dimension=D, agents=M, upload_growth=1.3, download_growth=1.5))
     fleet.play(np.random.default_rng(0), 200)

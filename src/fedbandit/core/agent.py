@@ -148,13 +148,33 @@ class Agent:
         check_moment(message.moment, message.count, self._recipe.dimension)
         if message.version > self._version:
             self._adopt(message.summary, message.moment, message.count, version=message.version)
-            if self._count:
-                self._pending = self._pending.over(self._base, self._base_reading)
-            else:
-                self._start_pending()
+            self._rebase_pending()
             if self._parts.own_data:
                 self._decide_on_own_data()
         return None
+
+    def keep(self, upload: Upload) -> None:
+        """Decide on an own upload that has not reached the server, until the next download.
+
+        An agent that decides on its last download forgets what it sends until the answer comes. One
+        that is cut off need not: it goes on as if the server had merged this upload alone. The next
+        download takes the place of everything; keep again what is not in it. An agent that decides
+        on its own data holds the upload anyway, and must not keep it twice.
+        """
+        if self._parts.own_data:
+            raise OutOfOrder(
+                complaint(
+                    f"keep, agent {self.index}",
+                    got="an agent that decides on its own data",
+                    expected="one that decides on its last download",
+                    fix="Leave it out: the agent holds what it has sent.",
+                )
+            )
+        self._parts.memory.check(upload.summary)
+        check_moment(upload.moment, upload.count, self._recipe.dimension)
+        base, moment = self._base.merge(upload.summary), self._base_moment + upload.moment
+        self._adopt(base, moment, self._base_count + upload.count, version=self._version)
+        self._rebase_pending()
 
     def state(self) -> State:
         """Return everything as a flat dictionary of plain arrays and scalars (no pickle needed)."""
@@ -217,6 +237,13 @@ class Agent:
         self._pending = self._parts.memory.pending(self._base, self._base_reading)
         self._moment = np.zeros(self._recipe.dimension)
         self._count = 0
+
+    def _rebase_pending(self) -> None:
+        """Put what is pending on top of a new base."""
+        if self._count:
+            self._pending = self._pending.over(self._base, self._base_reading)
+        else:
+            self._start_pending()
 
     def _upload(self) -> Upload:
         """Hand over what is pending. Who decides on own data goes on holding it."""
