@@ -95,10 +95,10 @@ def warm_up(recipe: Recipe) -> None:
     pending = memory.pending(base, memory.read(base))
     arms = np.random.default_rng(0).standard_normal((memory.capacity + 2, d))
     for x in arms:
-        pending.absorb(x, 1.0)
+        pending.absorb(x, 1.0, 1.0)
     pending.growth_exceeds(0.0)
     merged = base.merge(pending.summary()).merge(pending.summary())
-    memory.read(merged).best(arms, arms[0], 1.0, np.empty(len(arms)))
+    memory.read(merged).best(arms, arms[0], 1.0, np.empty_like(arms), np.empty(len(arms)))
 
 
 def _play(

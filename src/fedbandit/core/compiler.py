@@ -32,17 +32,20 @@ _WORTH_MENTIONING = 1.0  # seconds
 
 
 class Kernel(Generic[P, R]):
-    """A function that compiles ``source`` when it is first called, or runs ``plain``."""
+    """A function that compiles ``source`` when it is first called, or runs ``plain``.
+
+    ``kernel.run(...)`` is ``kernel(...)`` without the third of a microsecond that the detour costs.
+    """
 
     def __init__(self, source: Callable[P, R], plain: Callable[P, R]) -> None:
         update_wrapper(self, source)
         self.source, self.plain = source, plain
         quiet = np.errstate(all="ignore")(plain)  # as compiled code is
-        self._run: Callable[P, R] = self._compile_and_run if COMPILES else quiet
+        self.run: Callable[P, R] = self._compile_and_run if COMPILES else quiet
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run it."""
-        return self._run(*args, **kwargs)
+        return self.run(*args, **kwargs)
 
     def compiled(self) -> Callable[P, R]:
         """Return the function as numba sees it, the kernels that it calls included."""
@@ -62,8 +65,8 @@ class Kernel(Generic[P, R]):
 
     def _compile_and_run(self, *args: P.args, **kwargs: P.kwargs) -> R:
         start = perf_counter()
-        self._run = self.compiled()
-        result = self._run(*args, **kwargs)
+        self.run = self.compiled()
+        result = self.run(*args, **kwargs)
         if (seconds := perf_counter() - start) > _WORTH_MENTIONING:
             logging.getLogger("fedbandit").warning(
                 "compiled %s in %.1f s; the next process finds it ready",
