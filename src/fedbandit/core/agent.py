@@ -292,7 +292,7 @@ class Agent:
         shown = given.dense() if isinstance(given, SparseArms) else np.array(given)
         if not np.isfinite(shown).all():
             raise arms_not_finite(shown)
-        self._shown, self._widths_of = shown, None
+        self._shown, self._widths, self._widths_of = shown, np.zeros(len(shown)), self._policy
         return self._draw(len(shown))
 
     def _draw(self, arms: int) -> int:

@@ -11,7 +11,7 @@ stands in for it where nothing is compiled: ``@kernel_or(plain)``. Tests hold th
 import logging
 import os
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from importlib import import_module
 from importlib.util import find_spec
 from time import perf_counter
@@ -47,15 +47,16 @@ class Kernel(Generic[P, R]):
         """Run it."""
         return self.run(*args, **kwargs)
 
+    @cached_property
     def compiled(self) -> Callable[P, R]:
-        """Return the function as numba sees it, the kernels that it calls included."""
+        """The function as numba sees it, the kernels that it calls included."""
         import numba
 
         source = cast(FunctionType, self.source)
         names: dict[str, Any] = dict(source.__globals__)
         for name in source.__code__.co_names:
             if isinstance(other := names.get(name), Kernel):
-                names[name] = other.compiled()
+                names[name] = other.compiled
         linked = update_wrapper(FunctionType(source.__code__, names, source.__name__), source)
         how: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "arcp"}}
         try:
@@ -65,7 +66,7 @@ class Kernel(Generic[P, R]):
 
     def _compile_and_run(self, *args: P.args, **kwargs: P.kwargs) -> R:
         start = perf_counter()
-        self.run = self.compiled()
+        self.run = self.compiled
         result = self.run(*args, **kwargs)
         if (seconds := perf_counter() - start) > _WORTH_MENTIONING:
             logging.getLogger("fedbandit").warning(

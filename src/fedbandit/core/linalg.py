@@ -33,32 +33,6 @@ def read_only(array: Array) -> Array:
     return view
 
 
-def shrink(rows: Array, size: int) -> tuple[Array, float]:
-    """Frequent Directions: make at most size - 1 orthogonal rows of m, and say what was shed.
-
-    With the eigenvalues g_1 >= g_2 >= ... of rows rows^T (the squared singular values of rows) and
-    delta = g_size (0 if there are fewer), the kept rows are sqrt(g_i - delta) v_i (paper, Alg. 1
-    lines 7-10 and Alg. 2 lines 3-6). With fewer than ``size`` rows nothing is shed and the rows are
-    only made orthogonal.
-
-    Returns the rows, largest first, and what was shed: delta, or a little more where a direction
-    is dropped because rounding has drowned it. Cost O(r^3 + r m d) with r = min(m, d): the smaller
-    of rows rows^T and rows^T rows is factorised.
-    """
-    m, d = rows.shape
-    values, vectors = np.linalg.eigh(rows @ rows.T if m <= d else rows.T @ rows)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    rank = min(m, d)
-    delta = max(float(values[size - 1]), 0.0) if size <= rank else 0.0
-    rounding = values[0] * rank * np.finfo(float).eps if rank else 0.0
-    kept = int(np.count_nonzero(values[: size - 1] > max(delta, rounding)))
-    shed = max(delta, float(values[kept])) if kept < min(size - 1, rank) else delta
-    values, vectors = values[:kept], vectors[:, :kept]
-    if m > d:
-        return np.ascontiguousarray((vectors * np.sqrt(values - delta)).T), shed
-    return (vectors * np.sqrt(1.0 - delta / values)).T @ rows, shed
-
-
 def triangle_of(rows: Array) -> Array:
     """Return d rows with the Gram matrix of m > d. Cost O(m d^2), by QR only where need be."""
     try:

@@ -5,16 +5,15 @@ from typing import Self
 
 import numpy as np
 
-from fedbandit.core.arrowhead import shed_one
 from fedbandit.core.linalg import (
     Array,
     append_row,
     exceeds,
     row_products,
-    shrink,
     sketch_growth,
     triangle_of,
 )
+from fedbandit.core.shrink import shed_one, shrink
 from fedbandit.core.state import State, array, integer, misfit, not_negative
 from fedbandit.core.summary import Sketch, SketchReading
 

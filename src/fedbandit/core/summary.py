@@ -13,13 +13,13 @@ from fedbandit.core.linalg import (
     Array,
     read_only,
     row_products,
-    shrink,
     sketch_logdet,
     sketch_solve,
     sketch_squared_widths,
     spd_inverse,
 )
 from fedbandit.core.scores import gram_ucb, sketch_ucb, sparse_products, sparse_squares
+from fedbandit.core.shrink import shrink
 from fedbandit.core.sparse import SparseArms
 
 
