@@ -4,16 +4,20 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from time import perf_counter
 
 import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
 from tests.core import literal
 
 import fedbandit as fb
 from benchmarks import contenders
 from benchmarks.play import (
     AGENTS,
+    ARMS,
     Federation,
     Player,
     Product,
@@ -190,6 +194,53 @@ class _ShermanMorrison:
         return False
 
 
+def batches() -> Table:
+    """Decisions one at a time against many at once, a decision."""
+    rows, many = [], 64
+    for d, size in contenders.SIZES[:4]:
+        federation = Federation(contenders.buffered(d, size))
+        settle(Player(federation.round), d, 1000)
+        agent = federation.agents[0]
+        arms = np.stack([this.arms for this in islice(tape(d), many)])
+
+        def one(agent: fb.Agent = agent, arms: NDArray[np.float64] = arms) -> None:
+            for each in arms:
+                agent.choose(each)
+
+        def all_at_once(agent: fb.Agent = agent, arms: NDArray[np.float64] = arms) -> None:
+            agent.choose_many(arms)
+
+        single, batch = (median_microseconds(act, repeats=5) / many for act in (one, all_at_once))
+        rows.append((f"{d}, {size}", f"{single:.1f}", f"{batch:.1f}", f"{single / batch:.2f}"))
+    return Table(
+        f"Batches of {many} decisions (us a decision)",
+        ("d, l", "choose", "choose_many", "ratio"),
+        tuple(rows),
+    )
+
+
+def sparse_arms() -> Table:
+    """K = 10 arms of 10 entries each, as a CSR matrix and written out."""
+    rows, rng = [], np.random.default_rng(0)
+    for d in (1000, 10_000, 100_000):
+        agent = fb.FSCLB(dimension=d, sketch_size=20, agents=1, radius=contenders.RADIUS).agent(0)
+        server = fb.FSCLB(dimension=d, sketch_size=20, agents=1, radius=contenders.RADIUS).server()
+        for _ in range(30):
+            upload = agent.observe(rng.standard_normal(d) / np.sqrt(d), 1.0)
+            for answer in server.receive(upload) if upload else []:
+                agent.receive(answer.message)
+        arms = scipy.sparse.random(ARMS, d, density=10 / d, format="csr", rng=rng)
+        written = arms.toarray()
+        few = median_microseconds(partial(agent.choose, arms), repeats=10)
+        all_of_them = median_microseconds(partial(agent.choose, written), repeats=10)
+        rows.append((f"{d:,}", f"{few:.0f}", f"{all_of_them:.0f}", f"{all_of_them / few:.1f}"))
+    return Table(
+        "Sparse arms, 10 entries of d each, l = 20 (us a decision)",
+        ("d", "CSR", "dense", "dense / CSR"),
+        tuple(rows),
+    )
+
+
 CROWD = """
 import resource, fedbandit as fb, numpy as np
 recipe = fb.FSCLB(dimension=100, sketch_size=20, agents=100_000, radius=0.3)
@@ -214,5 +265,7 @@ SECTIONS: dict[str, Callable[[], Table]] = {
     "growth": growth,
     "merge": server_merge,
     "linucb": linucb,
+    "batches": batches,
+    "sparse": sparse_arms,
     "memory": memory,
 }

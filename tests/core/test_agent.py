@@ -143,6 +143,11 @@ def test_batches_of_another_shape(shape: tuple[int, ...]) -> None:
         agent.choose_many([[[0.0] * D, [np.nan] * D]])
 
 
+def test_a_batch_given_to_choose_is_told_where_to_go() -> None:
+    with pytest.raises(errors.InvalidArms, match="choose_many"):
+        fb.LinUCB(dimension=D).agent(0).choose(np.zeros((2, 3, D)))
+
+
 def test_arms_are_copied() -> None:
     recipe = fb.LinUCB(dimension=D)
     arms = np.random.default_rng(0).standard_normal((4, D))

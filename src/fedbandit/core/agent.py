@@ -101,18 +101,16 @@ class Agent:
         Rewards come back by features: ``observe(arms[b, k], reward)``.
         """
         batch = checked_batch(arms, self._dimension)
-        flat = batch.reshape(-1, self._dimension)
-        if not np.isfinite(flat).all():
+        flat, policy = batch.reshape(-1, self._dimension), self._policy
+        with np.errstate(all="ignore"):
+            bonus = policy.radius * np.sqrt(policy.reading.squared_widths(flat))
+            scores = (flat @ policy.theta + bonus).reshape(batch.shape[:2])
+        if not np.isfinite(scores).all():
             raise arms_not_finite(flat)
         if self._parts.blind is not None:
             return np.array([self._draw(len(shown)) for shown in batch])
-        policy = self._policy
-        bonus = policy.radius * np.sqrt(policy.reading.squared_widths(flat))
-        scores = flat @ policy.theta + bonus
-        if not np.isfinite(scores).all():
-            raise arms_not_finite(flat)
         self._decisions += len(batch)
-        return first_best_of_each(scores.reshape(batch.shape[:2]))
+        return first_best_of_each(scores)
 
     def observe(self, arm: int | ArrayLike, reward: float) -> Upload | None:
         """Take in what an arm paid; return an upload if it is time to talk (Alg. 1 lines 5-20).

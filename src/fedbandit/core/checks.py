@@ -54,13 +54,14 @@ def checked_arms(arms: ArrayLike | SparseLike, dimension: int) -> Array | Sparse
     Arms that are one already are returned as they are; copying is for who keeps them. scipy's
     sparse arms are returned as a sparse copy.
     """
-    if type(arms) is np.ndarray and arms.dtype is _FLOAT64 and arms.flags.carray:
-        given: Array | SparseArms = arms
+    if isinstance(arms, np.ndarray) or not isinstance(arms, SparseLike):
+        given: Array | SparseArms = _plain(arms, dimension)
     else:
-        given = sparse_arms(arms) if isinstance(arms, SparseLike) else _floats(arms, dimension)
+        given = sparse_arms(arms)
     shape = given.shape
     if len(shape) != 2 or shape[1] != dimension or shape[0] == 0:
-        raise _bad_arms(f"an array of shape {shape}", dimension)
+        many = "Arms of many decisions, B x K x d, are for choose_many."
+        raise _bad_arms(f"an array of shape {shape}", dimension, fix=many * (len(shape) == 3))
     return given
 
 
@@ -77,8 +78,8 @@ def checked_arm(arm: ArrayLike, dimension: int) -> Array:
 
 
 def checked_batch(arms: ArrayLike, dimension: int) -> Array:
-    """Return a copy of the arms of B decisions as a B x K x d float64 array in C order."""
-    batch = _floats(arms, dimension)
+    """Return the arms of B decisions as a B x K x d float64 array in C order."""
+    batch = _plain(arms, dimension)
     if batch.ndim != 3 or batch.shape[2] != dimension or batch.shape[1] == 0:
         fix = "Give one matrix of arms for each decision, all with as many arms."
         expected = f"an array of shape (B, K, {dimension}) with K >= 1"
@@ -124,6 +125,13 @@ def too_large(x: Array, reward: float) -> InvalidArms:
     return InvalidArms(complaint("observe", got=got, expected=expected, fix=fix))
 
 
+def _plain(arms: ArrayLike, dimension: int) -> Array:
+    """Return what is a float64 array in C order already as it is, anything else as a copy."""
+    if type(arms) is np.ndarray and arms.dtype is _FLOAT64 and arms.flags.carray:
+        return arms
+    return _floats(arms, dimension)
+
+
 def _floats(arms: ArrayLike, dimension: int) -> Array:
     try:
         given = np.asarray(arms)
@@ -141,12 +149,12 @@ def _bad(name: str, got: object, expected: str) -> InvalidParameter:
     )
 
 
-def _bad_arms(got: str, dimension: int) -> InvalidArms:
+def _bad_arms(got: str, dimension: int, *, fix: str = "") -> InvalidArms:
     return InvalidArms(
         complaint(
             "arms",
             got=got,
             expected=f"a finite matrix of K >= 1 rows and {dimension} columns",
-            fix="Give one row per arm; drop arms with missing features or fill them in.",
+            fix=fix or "Give one row per arm; drop arms with missing features or fill them in.",
         )
     )

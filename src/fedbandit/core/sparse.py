@@ -54,15 +54,17 @@ class SparseArms:
 class SparseLike(Protocol):
     """Whatever can turn itself into compressed sparse rows: scipy's matrices and arrays."""
 
-    def tocsr(self, *, copy: bool) -> Any:
+    def tocsr(self) -> Any:
         """Return it in compressed sparse rows."""
         ...
 
 
 def sparse_arms(arms: SparseLike) -> SparseArms:
     """Return a copy of scipy's sparse arms in float64, in compressed rows, each entry once."""
-    rows = arms.tocsr(copy=True)
-    rows.sum_duplicates()
+    rows = arms.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
     return SparseArms(
         rows.data.astype(np.float64),
         rows.indices.astype(np.int64),
