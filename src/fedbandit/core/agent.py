@@ -73,6 +73,19 @@ class Agent:
         """A copy of the estimate that it decides with."""
         return self._policy.theta.copy()
 
+    @property
+    def policy(self) -> Policy:
+        """What it decides with now.
+
+        For agents that decide on their last download, a frozen value that any thread may use.
+        """
+        return self._policy
+
+    @property
+    def pending(self) -> int:
+        """How many observations no upload has taken along yet."""
+        return self._pending.count
+
     def choose(self, arms: ArrayLike | SparseLike) -> int:
         """Return the arm to play: argmax of <theta, x> + beta |x|_{V^-1} (paper, Alg. 1 line 3).
 
