@@ -25,6 +25,7 @@ BUILDS: dict[str, Callable[[], fb.Recipe]] = {
     "FedLinUCB, published": lambda: fb.FedLinUCB(
         dimension=D, agents=M, determinant="every-round", radius="paper"
     ),
+    "FedLinUCB, rank-one": lambda: fb.FedLinUCB(dimension=D, agents=M, determinant="rank-one"),
     "AsyncLinUCB": lambda: fb.AsyncLinUCB(dimension=D, agents=M, radius="paper"),
     "DisLinUCB": lambda: fb.DisLinUCB(dimension=D, agents=M, wait=3.0),
     "LinUCB": lambda: fb.LinUCB(dimension=D, agents=M, radius="paper"),

@@ -102,6 +102,20 @@ def _growth_by_cholesky(
     return float(2.0 * np.log(np.diag(root)).sum() - before)
 
 
+def gram_growth(inverse: Array, pending: Array) -> float:
+    """Return log det(V + P^T P) - log det V = log det(I + P V^{-1} P^T), from V^{-1}.
+
+    Cost O(n d^2 + n^3) for n pending rows.
+    """
+    inner = pending @ inverse @ pending.T
+    try:
+        root = np.linalg.cholesky(inner + np.eye(len(pending)))
+        return 2.0 * float(np.log(root.diagonal()).sum())
+    except np.linalg.LinAlgError:  # rounding has made it indefinite
+        values = np.linalg.eigvalsh(0.5 * (inner + inner.T))
+        return float(np.log1p(np.maximum(values, 0.0)).sum())
+
+
 def spd_inverse(matrix: Array, ridge: float) -> tuple[Array, float]:
     """Return (A + cI)^{-1} and log det(A + cI) for a positive semidefinite A. Cost O(d^3).
 

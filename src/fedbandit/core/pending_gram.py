@@ -9,8 +9,6 @@ from fedbandit.core.linalg import Array, absorb_into_gram, exceeds, fits
 from fedbandit.core.state import State, array, integer, number
 from fedbandit.core.summary import Gram, GramReading
 
-Determinant = Literal["rank-one", "every-round"]
-
 _MOST_UPDATES = 2000
 _LARGE_GAIN = 1e6
 
@@ -24,7 +22,12 @@ class PendingGram:
     """
 
     def __init__(
-        self, base: Gram, reading: GramReading, *, ridge: float, determinant: Determinant
+        self,
+        base: Gram,
+        reading: GramReading,
+        *,
+        ridge: float,
+        determinant: Literal["rank-one", "every-round"],
     ) -> None:
         self._base, self._base_reading = base, reading
         self._ridge, self._determinant = ridge, determinant

@@ -9,7 +9,7 @@ in memory and only the vectors that are kept are turned back; without a compiler
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandit.core.compiler import COMPILES, kernel, kernel_or
+from fedbandit.core.compiler import COMPILES, kernel, kernel_or, long_kernel
 from fedbandit.core.linalg import Array
 
 _EPSILON = 2.220446049250313e-16
@@ -82,7 +82,7 @@ def leading_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
     return values[::-1], np.ascontiguousarray(vectors.T[::-1][:count])
 
 
-@kernel
+@long_kernel
 def halved_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
     """Return the same, for n > 2: tridiagonal form, two halves, and the row between them.
 
