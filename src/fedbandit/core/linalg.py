@@ -14,14 +14,6 @@ from fedbandit.core.compiler import kernel, kernel_or
 
 Array = NDArray[np.float64]
 
-MARGIN: Final = 1e-9
-"""What is closer than this counts as equal, wherever a comparison decides something.
-
-With unit arms and ridge 1 the first choice is an exact tie, and with alpha = 1 so is the first
-trigger. Rounding would then decide, and two correct programs would part ways.
-"""
-
-
 LARGEST: Final = 1e140
 """What the square of an observation, or of arm times reward, must stay under."""
 
@@ -215,8 +207,3 @@ def absorb_into_gram(
             matrix[i, j] += x[i] * x[j]
             inverse[i, j] -= scaled * solved[j]
     return gain
-
-
-def exceeds(value: float, threshold: float) -> bool:
-    """Say whether a growth lies above its threshold by more than the margin."""
-    return value > threshold + MARGIN * max(1.0, abs(threshold))

@@ -5,9 +5,10 @@ from typing import Self
 
 import numpy as np
 
-from fedbandit.core.linalg import Array, append_row, exceeds, gram_growth
+from fedbandit.core.linalg import Array, append_row, gram_growth
+from fedbandit.core.scores import exceeds
 from fedbandit.core.state import State, array, integer, misfit, not_negative
-from fedbandit.core.summary import Gram, GramReading
+from fedbandit.core.summary import Gram, GramReading, trusted
 
 _FIRST_ROWS = 8
 _ROUNDING = 1e-13  # what a squared width may lose to the rounding of V^{-1}, relative to |x|^2
@@ -62,7 +63,7 @@ class PendingRows:
         """Return X^T X. Cost O(n d^2)."""
         rows = self._rows[: self._filled]
         matrix = rows.T @ rows
-        return Gram(matrix if self._matrix is None else matrix + self._matrix, trusted=True)
+        return trusted(Gram(matrix if self._matrix is None else matrix + self._matrix))
 
     def reading(self) -> GramReading:
         """Return base and pending read together."""
