@@ -8,11 +8,11 @@ SIZES = ((50, 20), (100, 40), (400, 40), (1000, 50), (4000, 50))
 """Dimension and sketch size, as in the design notes."""
 
 
-def buffered(dimension: int, sketch_size: int) -> fb.Recipe:
+def buffered(dimension: int, sketch_size: int, *, agents: int = AGENTS) -> fb.Recipe:
     return fb.FSCLB(
         dimension=dimension,
         sketch_size=sketch_size,
-        agents=AGENTS,
+        agents=agents,
         radius=RADIUS,
         cadence="buffered",
     )

@@ -87,18 +87,20 @@ class Player:
         return 1e6 * total / (len(self.quiet) + len(self.talking))
 
 
-def alternate(players: Sequence[Player], dimension: int, *, blocks: int, block: int) -> None:
+def alternate(
+    players: Sequence[Player], dimension: int, *, blocks: int, block: int, agents: int = AGENTS
+) -> None:
     """Let the players play the same blocks in turn, starting with another one each time."""
-    rounds = tape(dimension)
+    rounds = tape(dimension, agents=agents)
     for turn in range(blocks):
         ahead = [next(rounds) for _ in range(block)]
         for shift in range(len(players)):
             players[(turn + shift) % len(players)].play(ahead)
 
 
-def settle(player: Player, dimension: int, rounds: int) -> None:
+def settle(player: Player, dimension: int, rounds: int, *, agents: int = AGENTS) -> None:
     """Play rounds that are not counted, so that what follows is the steady state."""
-    stream = tape(dimension, seed=1)
+    stream = tape(dimension, agents=agents, seed=1)
     for _ in range(rounds):
         player.turn(next(stream))
     player.forget()

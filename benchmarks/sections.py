@@ -117,23 +117,31 @@ def everyone() -> Table:
 
 
 def growth() -> Table:
-    """Time of a steady round against d and against l, and the slope in logs."""
+    """Time of a steady round against d and against l, and the slope in logs.
+
+    One agent, as on a device: ten would take turns at evicting each other's sketches from the
+    caches, the sooner the larger they are.
+    """
     rows = []
     for title, sizes in (
         ("d, at l = 50", [(d, 50) for d in (500, 1000, 2000, 5000, 10_000, 20_000)]),
         ("l, at d = 4000", [(4000, size) for size in (20, 40, 80, 160)]),
     ):
-        spent = []
+        ours, floor = [], []
         for d, size in sizes:
-            player = Player(Federation(contenders.buffered(d, size)).round)
-            settle(player, d, 1500)
-            alternate([player], d, blocks=10, block=50)
-            spent.append(player.steady)
+            federation = Federation(contenders.buffered(d, size, agents=1))
+            player = Player(federation.round)
+            settle(player, d, 600, agents=1)
+            product = Player(Product(federation).round)
+            alternate([player, product], d, blocks=10, block=40, agents=1)
+            ours.append(player.steady)
+            floor.append(product.steady)
         along = [d if title.startswith("d") else size for d, size in sizes]
-        slope = np.polyfit(np.log(along), np.log(spent), 1)[0]
-        times = ", ".join(f"{x}: {t:.0f}" for x, t in zip(along, spent, strict=True))
-        rows.append((title, times, f"{slope:.2f}"))
-    return Table("Growth of a steady round", ("against", "us", "slope in logs"), tuple(rows))
+        for what, spent in (("FSCLB", ours), ("product", floor)):
+            slope = np.polyfit(np.log(along), np.log(spent), 1)[0]
+            times = ", ".join(f"{x}: {t:.0f}" for x, t in zip(along, spent, strict=True))
+            rows.append((title, what, times, f"{slope:.2f}"))
+    return Table("Growth of a steady round", ("against", "", "us", "slope in logs"), tuple(rows))
 
 
 def server_merge() -> Table:

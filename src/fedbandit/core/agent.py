@@ -134,12 +134,13 @@ class Agent:
         """
         reward = checked_reward(reward)
         x, squared_width = self._played(arm)
-        pending, blind = self._pending, self._parts.blind is not None
+        parts, pending = self._parts, self._pending
+        blind = parts.blind is not None
         if not (fits(x, reward) if blind else pending.absorb(x, squared_width, reward)):
             raise too_large(x, reward)
-        if self._parts.own_data:
+        if parts.own_data:
             self._decide_on_own_data()
-        if pending.growth_exceeds(self._parts.trigger.threshold(pending.count)):
+        if pending.growth_exceeds(parts.trigger.threshold(pending.count)):
             return self._upload()
         return None
 

@@ -54,10 +54,12 @@ def checked_arms(arms: ArrayLike | SparseLike, dimension: int) -> Array | Sparse
     Arms that are one already are returned as they are; copying is for who keeps them. scipy's
     sparse arms are returned as a sparse copy.
     """
-    if isinstance(arms, np.ndarray) or not isinstance(arms, SparseLike):
-        given: Array | SparseArms = _plain(arms, dimension)
-    else:
+    if type(arms) is np.ndarray and arms.dtype == _FLOAT64 and arms.flags.carray:
+        given: Array | SparseArms = arms  # the fast way in
+    elif isinstance(arms, SparseLike):
         given = _sparse(arms, dimension)
+    else:
+        given = _floats(arms, dimension)
     shape = given.shape
     if len(shape) != 2 or shape[1] != dimension or shape[0] == 0:
         many = "Arms of many decisions, B x K x d, are for choose_many."
@@ -79,7 +81,8 @@ def checked_arm(arm: ArrayLike, dimension: int) -> Array:
 
 def checked_batch(arms: ArrayLike, dimension: int) -> Array:
     """Return the arms of B decisions as a B x K x d float64 array in C order."""
-    batch = _plain(arms, dimension)
+    plain = type(arms) is np.ndarray and arms.dtype == _FLOAT64 and arms.flags.carray
+    batch = np.asarray(arms) if plain else _floats(arms, dimension)
     if batch.ndim != 3 or batch.shape[2] != dimension or batch.shape[1] == 0:
         fix = "Give one matrix of arms for each decision, all with as many arms."
         expected = f"an array of shape (B, K, {dimension}) with K >= 1"
@@ -130,13 +133,6 @@ def _sparse(arms: SparseLike, dimension: int) -> SparseArms:
         return sparse_arms(arms)
     except (TypeError, ValueError, IndexError) as error:
         raise _bad_arms(str(error), dimension) from error
-
-
-def _plain(arms: ArrayLike, dimension: int) -> Array:
-    """Return what is a float64 array in C order already as it is, anything else as a copy."""
-    if type(arms) is np.ndarray and arms.dtype == _FLOAT64 and arms.flags.carray:
-        return arms
-    return _floats(arms, dimension)
 
 
 def _floats(arms: ArrayLike, dimension: int) -> Array:

@@ -144,8 +144,8 @@ class SketchReading:
 
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
         """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
-        sketch = self.rows, self.squares, self.ridge
-        return sketch_ucb.run(arms, theta, radius, *sketch, shown, widths)
+        rows, squares, ridge = self.rows, self.squares, self.ridge
+        return sketch_ucb.run(arms, theta, radius, rows, squares, ridge, shown, widths)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -76,7 +76,8 @@ class ScalarFinding:
 class Findings:
     """All that was found with one kind of radius ("tuned" or "paper").
 
-    ``forms_agree``: FedLinUCB's two forms earned and sent the same in every trial.
+    ``forms_agree``: FedLinUCB's two forms earned and sent the same in every trial. They are timed
+    with the tuned radius alone.
     """
 
     radius: str
@@ -145,10 +146,11 @@ def findings(found: Sequence[Curves], settings: Sequence[Setting], *, radius: st
         best = pick(found, setting=setting.name, algorithm=BEST, radius=radius)
         published = pick(found, setting=setting.name, algorithm=PUBLISHED, radius=radius)
         floor = pick(found, setting=setting.name, algorithm=RANDOM)
-        if sketched and best and published and floor:
+        if sketched and best and floor:
             reward.append(_reward(setting.name, sketched, best, floor))
-            time.append(_time(setting.name, sketched, published, best))
             scalars.append(_scalars(setting, sketched, best))
+        if sketched and best and published:
+            time.append(_time(setting.name, sketched, published, best))
             forms_agree &= _same_play(best, published)
     return Findings(radius, forms_agree, tuple(reward), tuple(time), tuple(scalars))
 
@@ -157,7 +159,8 @@ def claims(found: Findings) -> list[Claim]:
     """Return the comparison of the paper's claims with the findings, a line for each test."""
     if not found.reward:
         return []
-    return [_reward_claim(found.reward), *_time_claims(found.time), *_scalar_claims(found.scalars)]
+    time = _time_claims(found.time) if found.time else []
+    return [_reward_claim(found.reward), *time, *_scalar_claims(found.scalars)]
 
 
 def _reward_claim(found: Sequence[RewardFinding]) -> Claim:

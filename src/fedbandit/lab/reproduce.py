@@ -150,11 +150,16 @@ def reported_tasks(plan: Plan, choices: Iterable[Choice]) -> list[Task]:
 def _radii(
     setting: Setting, algorithm: Algorithm, picked: Mapping[tuple[str, str], float]
 ) -> dict[str, Radius]:
-    """Return by its label every radius that an algorithm is reported with."""
+    """Return by its label every radius that an algorithm is reported with.
+
+    One that shares another's radius is that other in another form: it plays the same, so its time
+    with one radius is all that is asked of it.
+    """
     if not algorithm.tuned_as:
         return {NO_RADIUS: 0.0}
     radius = picked[setting.name, algorithm.tuned_as]
-    return {f"{TUNED} ({radius:g})": radius, PAPER: "paper"}
+    tuned: dict[str, Radius] = {f"{TUNED} ({radius:g})": radius}
+    return tuned if algorithm.tuned_as != algorithm.name else {**tuned, PAPER: "paper"}
 
 
 def _pick_radii(plan: Plan, *, out: Path, jobs: int | None) -> tuple[list[Choice], int]:
