@@ -22,11 +22,22 @@ def paper(dimension: int, sketch_size: int) -> fb.Recipe:
     return fb.FSCLB(dimension=dimension, sketch_size=sketch_size, agents=AGENTS, radius=RADIUS)
 
 
-def published(dimension: int) -> fb.Recipe:
-    return fb.FedLinUCB(
-        dimension=dimension, agents=AGENTS, radius=RADIUS, determinant="every-round"
-    )
-
-
 def rank_one(dimension: int) -> fb.Recipe:
     return fb.FedLinUCB(dimension=dimension, agents=AGENTS, radius=RADIUS)
+
+
+def everyone(dimension: int, sketch_size: int) -> dict[str, fb.Recipe]:
+    """Every learner in its best form, under the name that tables show."""
+    plain = {"dimension": dimension, "agents": AGENTS, "radius": RADIUS}
+    names = ("AsyncLinUCB", "DisLinUCB", "LinUCB", "SOFUL", "CBSCFD")
+    sketched = {"SOFUL", "CBSCFD"}
+    return {
+        "FSCLB, buffered": buffered(dimension, sketch_size),
+        "FSCLB, paper": paper(dimension, sketch_size),
+        "FedLinUCB, rank-one": rank_one(dimension),
+    } | {
+        name: fb.RECIPES[name](
+            **plain, **({"sketch_size": sketch_size} if name in sketched else {})
+        )
+        for name in names
+    }

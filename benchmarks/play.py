@@ -1,6 +1,6 @@
 """Contenders that play the same rounds block by block, on the clock."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -10,6 +10,9 @@ import fedbandit as fb
 
 AGENTS, ARMS = 10, 10
 
+Turn = Callable[[fb.Round], bool]
+"""Play a round; say whether the agent talked to the server."""
+
 
 def tape(dimension: int, *, agents: int = AGENTS, seed: int = 0) -> Iterator[fb.Round]:
     """Yield rounds for ever: K = 10 unit arms, noise 0.1."""
@@ -17,34 +20,60 @@ def tape(dimension: int, *, agents: int = AGENTS, seed: int = 0) -> Iterator[fb.
     return world.rounds(2**31)
 
 
+class Federation:
+    """A recipe in play: its agents and its server."""
+
+    def __init__(self, recipe: fb.Recipe) -> None:
+        fb.simulation.warm_up(recipe)
+        self.agents, self.server = recipe.fleet(), recipe.server()
+
+    def round(self, this: fb.Round) -> bool:
+        """Choose, observe, and exchange if it is time to; say whether it was."""
+        agent = self.agents[this.agent]
+        arm = agent.choose(this.arms)
+        upload = agent.observe(arm, float(this.rewards[arm]))
+        if upload is None:
+            return False
+        for answer in self.server.receive(upload):
+            self.agents[answer.agent].receive(answer.message)
+        return True
+
+
+class Product:
+    """The arms times the sketch that the agent holds, and nothing else: what no round can avoid."""
+
+    def __init__(self, held: Federation) -> None:
+        self._rows = [agent.state()["base.rows"] for agent in held.agents]
+
+    def round(self, this: fb.Round) -> bool:
+        """Multiply."""
+        this.arms @ self._rows[this.agent].T
+        return False
+
+
 @dataclass
 class Player:
-    """A recipe in play, with the seconds it took: quiet rounds apart from those that talk."""
+    """A contender with the seconds it took: quiet rounds apart from those that talk."""
 
-    recipe: fb.Recipe
+    turn: Turn
     quiet: list[float] = field(default_factory=list)
     talking: list[float] = field(default_factory=list)
     blocks: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.agents, self.server = self.recipe.fleet(), self.recipe.server()
 
     def play(self, rounds: Sequence[fb.Round]) -> None:
         """Play a block; everything but drawing the rounds is on the clock."""
         before = len(self.quiet)
         for this in rounds:
-            agent = self.agents[this.agent]
             start = perf_counter()
-            arm = agent.choose(this.arms)
-            upload = agent.observe(arm, float(this.rewards[arm]))
-            if upload is None:
-                self.quiet.append(perf_counter() - start)
-                continue
-            for answer in self.server.receive(upload):
-                self.agents[answer.agent].receive(answer.message)
-            self.talking.append(perf_counter() - start)
+            talked = self.turn(this)
+            (self.talking if talked else self.quiet).append(perf_counter() - start)
         if fresh := self.quiet[before:]:
             self.blocks.append(float(np.mean(fresh)))
+
+    def forget(self) -> None:
+        """Count from here."""
+        for spent in (self.quiet, self.talking, self.blocks):
+            spent.clear()
 
     @property
     def steady(self) -> float:
@@ -70,16 +99,13 @@ def alternate(players: Sequence[Player], dimension: int, *, blocks: int, block: 
 def settle(player: Player, dimension: int, rounds: int) -> None:
     """Play rounds that are not counted, so that what follows is the steady state."""
     stream = tape(dimension, seed=1)
-    for _ in range(0, rounds, 100):
-        player.play([next(stream) for _ in range(100)])
-    player.quiet.clear()
-    player.talking.clear()
-    player.blocks.clear()
+    for _ in range(rounds):
+        player.turn(next(stream))
+    player.forget()
 
 
-def median_microseconds(act: object, *, blocks: int = 15, repeats: int = 50) -> float:
+def median_microseconds(act: Callable[[], object], *, blocks: int = 15, repeats: int = 50) -> float:
     """Return the median over blocks of the mean time of a call."""
-    assert callable(act)
     act()
     means = []
     for _ in range(blocks):

@@ -4,15 +4,29 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from time import perf_counter
 
 import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
 from tests.core import literal
 
 import fedbandit as fb
 from benchmarks import contenders
-from benchmarks.play import AGENTS, ARMS, Player, alternate, median_microseconds, settle, tape
+from benchmarks.play import (
+    AGENTS,
+    ARMS,
+    Federation,
+    Player,
+    Product,
+    alternate,
+    median_microseconds,
+    settle,
+    tape,
+)
+from benchmarks.published import Published
 
 
 @dataclass(frozen=True)
@@ -28,69 +42,78 @@ def steady_rounds() -> Table:
     """Choose and observe between two syncs, after thousands of rounds."""
     rows = []
     for d, size in contenders.SIZES:
-        ours = Player(contenders.buffered(d, size))
-        theirs, best = Player(contenders.published(d)), Player(contenders.rank_one(d))
+        federation = Federation(contenders.buffered(d, size))
+        ours = Player(federation.round)
         settle(ours, d, 4000)
+        product = Player(Product(federation).round)
+        theirs = Player(Published(d, agents=AGENTS, radius=contenders.RADIUS).round)
+        best = Player(Federation(contenders.rank_one(d)).round)
         for player in (theirs, best):  # what a round costs does not depend on what was learnt
             settle(player, d, 2000 if d <= 100 else 100 if d <= 1000 else 0)
-        alternate([ours], d, blocks=30, block=200)
+        alternate([ours, product], d, blocks=40, block=200)
         alternate([ours, theirs, best], d, blocks=3 if d > 400 else 12, block=2 if d > 1000 else 20)
-        rng = np.random.default_rng(0)
-        arms, sketch = rng.standard_normal((ARMS, d)), rng.standard_normal((size - 1, d))
-        floor = median_microseconds(lambda a=arms, s=sketch: a @ s.T)
         rows.append(
             (
                 f"{d}, {size}",
-                f"{ours.steady:.1f}",
-                f"{theirs.steady:.1f}",
-                f"{best.steady:.1f}",
+                *(f"{player.steady:.1f}" for player in (ours, theirs, best, product)),
                 f"{theirs.steady / ours.steady:.1f}",
-                f"{floor:.1f}",
-                f"{ours.steady / floor:.1f}",
+                f"{ours.steady / product.steady:.2f}",
             )
         )
-    return Table(
-        "Steady round, buffered (us)",
-        ("d, l", "FSCLB", "FedLinUCB", "rank-one", "published / ours", "product", "ours / product"),
-        tuple(rows),
-    )
+    names = ("FSCLB", "FedLinUCB", "rank-one", "product")
+    ratios = ("published / ours", "ours / product")
+    return Table("Steady round, buffered (us)", ("d, l", *names, *ratios), tuple(rows))
 
 
 def whole_runs() -> Table:
     """Everything but the world, from the first round on; fewer rounds where d is large."""
     rows = []
     for d, size in contenders.SIZES[:-1]:
-        rounds = {50: 20_000, 100: 20_000, 400: 2_000, 1000: 200}[d]
+        rounds = 20_000 if d <= 400 else 2_000
         players = {
-            "buffered": Player(contenders.buffered(d, size)),
-            "paper": Player(contenders.paper(d, size)),
-            "published": Player(contenders.published(d)),
-            "rank-one": Player(contenders.rank_one(d)),
+            "buffered": Player(Federation(contenders.buffered(d, size)).round),
+            "paper": Player(Federation(contenders.paper(d, size)).round),
+            "published": Player(Published(d, agents=AGENTS, radius=contenders.RADIUS).round),
+            "rank-one": Player(Federation(contenders.rank_one(d)).round),
         }
         alternate(list(players.values()), d, blocks=rounds // 100, block=100)
         spent = {name: player.whole for name, player in players.items()}
-        slow = _literal(d, size, rounds)
+        slow = _literal(d, size, {50: 10_000, 100: 5_000, 400: 1_000, 1000: 200}[d])
         rows.append(
             (
                 f"{d}, {size}",
                 f"{rounds:,}",
-                *(f"{value:.1f}" for value in spent.values()),
+                *(f"{value:.1f}" for value in (*spent.values(), slow)),
                 f"{spent['published'] / spent['buffered']:.1f}",
                 f"{spent['published'] / spent['paper']:.1f}",
                 f"{slow / spent['paper']:.1f}",
             )
         )
-    names = ("buffered", "paper", "published", "rank-one")
+    names = ("buffered", "paper", "published", "rank-one", "literal")
     ratios = ("published / buffered", "published / paper", "literal / paper")
     return Table("Whole runs (us a round)", ("d, l", "rounds", *names, *ratios), tuple(rows))
 
 
 def _literal(d: int, size: int, rounds: int) -> float:
-    """Microseconds a round of the literal FSCLB, over as many rounds."""
+    """Microseconds a round of the literal FSCLB, which does the same in every round."""
     world = list(islice(tape(d), rounds))
     start = perf_counter()
     literal.fsclb(world, d=d, size=size, M=AGENTS, alpha=1.0, lam=1.0, beta=contenders.RADIUS)
     return 1e6 * (perf_counter() - start) / rounds
+
+
+def everyone() -> Table:
+    """Every learner in its best form, whole runs."""
+    columns = []
+    for (d, size), rounds in zip(contenders.SIZES[:3], (20_000, 20_000, 2_000), strict=True):
+        recipes = contenders.everyone(d, size)
+        players = {name: Player(Federation(recipe).round) for name, recipe in recipes.items()}
+        alternate(list(players.values()), d, blocks=rounds // 100, block=100)
+        columns.append([(name, f"{player.whole:.1f}") for name, player in players.items()])
+    rows = tuple((at[0][0], *(cell for _, cell in at)) for at in zip(*columns, strict=True))
+    sizes = tuple(f"d = {d}, l = {size}" for d, size in contenders.SIZES[:3])
+    title = "Everyone in best form, whole runs (us a round; 20,000 rounds, 2,000 at d = 400)"
+    return Table(title, ("", *sizes), rows)
 
 
 def growth() -> Table:
@@ -102,7 +125,7 @@ def growth() -> Table:
     ):
         spent = []
         for d, size in sizes:
-            player = Player(contenders.buffered(d, size))
+            player = Player(Federation(contenders.buffered(d, size)).round)
             settle(player, d, 1500)
             alternate([player], d, blocks=10, block=50)
             spent.append(player.steady)
@@ -142,29 +165,80 @@ def linucb() -> Table:
     rows = []
     for d in (20, 50, 100, 400):
         rounds = list(islice(tape(d, agents=1), 2000))
-        player = Player(fb.LinUCB(dimension=d, radius=contenders.RADIUS))
-        player.play(rounds[:50])
-        player.quiet.clear()
-        player.play(rounds)
-        plain = _sherman_morrison(d, rounds)
-        rows.append((str(d), f"{player.whole:.1f}", f"{plain:.1f}", f"{plain / player.whole:.2f}"))
+        ours = Player(Federation(fb.LinUCB(dimension=d, radius=contenders.RADIUS)).round)
+        loop = Player(_ShermanMorrison(d).round)
+        for start in range(0, len(rounds), 100):
+            for player in (ours, loop):
+                player.play(rounds[start : start + 100])
+        rows.append(
+            (str(d), f"{ours.steady:.1f}", f"{loop.steady:.1f}", f"{loop.steady / ours.steady:.2f}")
+        )
     return Table(
         "LinUCB (us a round)", ("d", "ours", "plain numpy loop", "loop / ours"), tuple(rows)
     )
 
 
-def _sherman_morrison(d: int, rounds: list[fb.Round]) -> float:
-    inverse, b = np.eye(d), np.zeros(d)
-    start = perf_counter()
-    for _, arms, _, rewards in rounds:
-        theta = inverse @ b
+class _ShermanMorrison:
+    """LinUCB as one would write it: numpy, rank-one updates, no checks."""
+
+    def __init__(self, d: int) -> None:
+        self._inverse, self._moment = np.eye(d), np.zeros(d)
+
+    def round(self, this: fb.Round) -> bool:
+        arms, inverse = this.arms, self._inverse
         widths = np.sqrt(np.einsum("kd,kd->k", arms @ inverse, arms))
-        k = int(np.argmax(arms @ theta + contenders.RADIUS * widths))
-        x = arms[k]
-        solved = inverse @ x
-        inverse -= np.outer(solved, solved) / (1.0 + x @ solved)
-        b += rewards[k] * x
-    return 1e6 * (perf_counter() - start) / len(rounds)
+        k = int(np.argmax(arms @ (inverse @ self._moment) + contenders.RADIUS * widths))
+        solved = inverse @ arms[k]
+        inverse -= np.outer(solved, solved) / (1.0 + arms[k] @ solved)
+        self._moment += this.rewards[k] * arms[k]
+        return False
+
+
+def batches() -> Table:
+    """Decisions one at a time against many at once, a decision."""
+    rows, many = [], 64
+    for d, size in contenders.SIZES[:4]:
+        federation = Federation(contenders.buffered(d, size))
+        settle(Player(federation.round), d, 1000)
+        agent = federation.agents[0]
+        arms = np.stack([this.arms for this in islice(tape(d), many)])
+
+        def one(agent: fb.Agent = agent, arms: NDArray[np.float64] = arms) -> None:
+            for each in arms:
+                agent.choose(each)
+
+        def all_at_once(agent: fb.Agent = agent, arms: NDArray[np.float64] = arms) -> None:
+            agent.choose_many(arms)
+
+        single, batch = (median_microseconds(act, repeats=5) / many for act in (one, all_at_once))
+        rows.append((f"{d}, {size}", f"{single:.1f}", f"{batch:.1f}", f"{single / batch:.2f}"))
+    return Table(
+        f"Batches of {many} decisions (us a decision)",
+        ("d, l", "choose", "choose_many", "ratio"),
+        tuple(rows),
+    )
+
+
+def sparse_arms() -> Table:
+    """K = 10 arms of 10 entries each, as a CSR matrix and written out."""
+    rows, rng = [], np.random.default_rng(0)
+    for d in (1000, 10_000, 100_000):
+        agent = fb.FSCLB(dimension=d, sketch_size=20, agents=1, radius=contenders.RADIUS).agent(0)
+        server = fb.FSCLB(dimension=d, sketch_size=20, agents=1, radius=contenders.RADIUS).server()
+        for _ in range(30):
+            upload = agent.observe(rng.standard_normal(d) / np.sqrt(d), 1.0)
+            for answer in server.receive(upload) if upload else []:
+                agent.receive(answer.message)
+        arms = scipy.sparse.random(ARMS, d, density=10 / d, format="csr", rng=rng)
+        written = arms.toarray()
+        few = median_microseconds(partial(agent.choose, arms), repeats=10)
+        all_of_them = median_microseconds(partial(agent.choose, written), repeats=10)
+        rows.append((f"{d:,}", f"{few:.0f}", f"{all_of_them:.0f}", f"{all_of_them / few:.1f}"))
+    return Table(
+        "Sparse arms, 10 entries of d each, l = 20 (us a decision)",
+        ("d", "CSR", "dense", "dense / CSR"),
+        tuple(rows),
+    )
 
 
 CROWD = """
@@ -187,8 +261,11 @@ def memory() -> Table:
 SECTIONS: dict[str, Callable[[], Table]] = {
     "steady": steady_rounds,
     "whole": whole_runs,
+    "everyone": everyone,
     "growth": growth,
     "merge": server_merge,
     "linucb": linucb,
+    "batches": batches,
+    "sparse": sparse_arms,
     "memory": memory,
 }

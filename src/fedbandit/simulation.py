@@ -3,10 +3,12 @@
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
+from math import isfinite
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedbandit import wire
 from fedbandit.core.agent import Agent
@@ -60,32 +62,36 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
     _check(recipe, world, rounds)
     warm_up(recipe)
     agents, server = recipe.fleet(), recipe.server()
-    gap, reward, seconds = np.zeros(rounds), np.zeros(rounds), np.zeros(rounds)
-    arm, agent, uploads, scalars, sizes = np.zeros((5, rounds), dtype=np.int64)
-    played = 0
-    for t, given in enumerate(islice(world.rounds(rounds), rounds)):
-        this = _checked(given, t, agents=recipe.agents)
-        arm[t], seconds[t], sent = _play(agents, server, this)
-        agent[t] = this.agent
-        gap[t] = this.means.max() - this.means[arm[t]]
-        reward[t] = this.rewards[arm[t]]
-        uploads[t] = sum(isinstance(message, Upload) for message in sent)
-        scalars[t] = sum(message.scalars for message in sent)
-        sizes[t] = sum(len(wire.encode(message)) for message in sent)
-        played = t + 1
-    if played < rounds:
-        raise _bad_round(played, "the end of the tape", f"{rounds} rounds")
+    tape = islice(world.rounds(rounds), rounds)
+    played = [_round(agents, server, t, this) for t, this in enumerate(tape)]
+    if len(played) < rounds:
+        raise _bad_round(len(played), "the end of the tape", f"{rounds} rounds")
+    columns = np.array(played, dtype=np.float64).reshape(rounds, len(Played._fields)).T
+    gap, reward, arm, agent, uploads, scalars, sizes, seconds = columns
     return Trace(
         regret=gap.cumsum(),
         reward=reward,
-        arm=arm,
-        agent=agent,
+        arm=arm.astype(np.int64),
+        agent=agent.astype(np.int64),
         uploaded=uploads > 0,
-        uploads=uploads.cumsum(),
-        scalars=scalars.cumsum(),
-        bytes=sizes.cumsum(),
+        uploads=uploads.astype(np.int64).cumsum(),
+        scalars=scalars.astype(np.int64).cumsum(),
+        bytes=sizes.astype(np.int64).cumsum(),
         seconds=seconds,
     )
+
+
+class Played(NamedTuple):
+    """One round of a trace: what is not yet summed up."""
+
+    gap: float
+    reward: float
+    arm: int
+    agent: int
+    uploads: int
+    scalars: int
+    bytes: int
+    seconds: float
 
 
 def warm_up(recipe: Recipe) -> None:
@@ -95,25 +101,28 @@ def warm_up(recipe: Recipe) -> None:
     pending = memory.pending(base, memory.read(base))
     arms = np.random.default_rng(0).standard_normal((memory.capacity + 2, d))
     for x in arms:
-        pending.absorb(x, 1.0)
+        pending.absorb(x, 1.0, 1.0)
     pending.growth_exceeds(0.0)
     merged = base.merge(pending.summary()).merge(pending.summary())
-    memory.read(merged).best(arms, arms[0], 1.0, np.empty(len(arms)))
+    memory.read(merged).best(arms, arms[0], 1.0, np.empty_like(arms), np.empty(len(arms)))
 
 
-def _play(
-    agents: list[Agent], server: Server, this: Round
-) -> tuple[int, float, list[Upload | Message]]:
-    """Play one round; return the arm, the seconds it took and every message sent."""
+def _round(agents: list[Agent], server: Server, t: int, this: Round) -> Played:
+    """Play one round, on the clock but for the world's share of it."""
+    means, rewards = _checked(this, t, agents=len(agents))
     agent = agents[this.agent]
     start = perf_counter()
     arm = agent.choose(this.arms)
-    thinking = perf_counter() - start
-    reward = float(this.rewards[arm])
-    start = perf_counter()
-    upload = agent.observe(arm, reward)
+    upload = agent.observe(arm, rewards[arm])
     sent = [] if upload is None else _deliver(upload, agents, server)
-    return arm, thinking + perf_counter() - start, sent
+    seconds = perf_counter() - start
+    gap = max(means) - means[arm]
+    if not sent:
+        return Played(gap, rewards[arm], arm, this.agent, 0, 0, 0, seconds)
+    uploads = sum(isinstance(message, Upload) for message in sent)
+    scalars = sum(message.scalars for message in sent)
+    sizes = sum(len(wire.encode(message)) for message in sent)
+    return Played(gap, rewards[arm], arm, this.agent, uploads, scalars, sizes, seconds)
 
 
 def _deliver(first: Upload, agents: list[Agent], server: Server) -> list[Upload | Message]:
@@ -147,16 +156,21 @@ def _check(recipe: Recipe, world: World, rounds: int) -> None:
             )
 
 
-def _checked(this: Round, t: int, *, agents: int) -> Round:
-    """Return a round whose agent exists and whose arms all have a mean and a reward."""
+def _checked(this: Round, t: int, *, agents: int) -> tuple[list[float], list[float]]:
+    """Return means and rewards of a round whose agent exists and whose arms all have both."""
     if not 0 <= this.agent < agents:
         raise _bad_round(t, f"agent {this.agent}", f"an agent from 0 to {agents - 1}")
-    means, rewards = np.asarray(this.means, float), np.asarray(this.rewards, float)
-    for name, values in (("means", means), ("rewards", rewards)):
-        if values.shape != (len(this.arms),) or not np.isfinite(values).all():
-            expected = f"{len(this.arms)} finite numbers, one for each arm"
-            raise _bad_round(t, f"{name} {values}", expected)
-    return Round(this.agent, this.arms, means, rewards)
+    return _one_each(t, this, "means", this.means), _one_each(t, this, "rewards", this.rewards)
+
+
+def _one_each(t: int, this: Round, name: str, given: ArrayLike) -> list[float]:
+    """Return as a list (for a few numbers the faster form) what must be finite, one per arm."""
+    values = np.asarray(given, float)
+    listed: list[float] = values.tolist()
+    if values.shape != (len(this.arms),) or not isfinite(sum(listed)):
+        expected = f"{len(this.arms)} finite numbers, one for each arm"
+        raise _bad_round(t, f"{name} {values}", expected)
+    return listed
 
 
 def _bad_round(t: int, got: str, expected: str) -> InvalidParameter:

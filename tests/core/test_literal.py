@@ -67,6 +67,27 @@ def test_fsclb(world: World, size: int, alpha: float, ridge: float) -> None:
     assert not all(expected.uploaded)
 
 
+KINDS: dict[str, Callable[[int], World]] = {
+    "isotropic": lambda seed: synthetic(seed=seed),
+    "power law": lambda seed: synthetic(seed=seed, spectrum="power-law", decay=1.0),
+    "mfeat": lambda seed: fb.worlds.Classification(
+        data="mfeat-zernike", target=2, agents=M, seed=seed
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", range(100, 105))
+@pytest.mark.parametrize("kind", KINDS)
+def test_fsclb_for_long(kind: str, seed: int) -> None:
+    world, rounds = KINDS[kind](seed), 2000
+    d = world.dimension
+    expected = literal.fsclb(
+        list(world.rounds(rounds)), d=d, size=6, M=M, alpha=1.0, lam=1.0, beta=0.3
+    )
+    recipe = fb.FSCLB(dimension=d, sketch_size=6, agents=M, radius=0.3)
+    assert_same(recipe, world, expected, rounds)
+
+
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 @pytest.mark.parametrize(("size", "buffer"), [(5, 5), (5, 10), (4, 30)])
 def test_fsclb_buffered(world: World, size: int, buffer: int) -> None:

@@ -31,7 +31,7 @@ def test_repeated_shedding_does_not_drift(scale: float) -> None:
     pending = memory.pending(base, memory.read(base))
     rows, shed = np.zeros((0, d)), 0.0
     for x in scale * rng.standard_normal((10_000, d)) * 10.0 ** -np.arange(d):
-        pending.absorb(x, 1.0)
+        pending.absorb(x, 1.0, 1.0)
         _, sigma, vt = np.linalg.svd(np.vstack([rows, x]), full_matrices=False)
         delta = sigma[size - 1] ** 2 if len(sigma) >= size else 0.0
         rows, shed = (

@@ -38,7 +38,7 @@ def filled(memory: Memory, base: Summary, arms: Array) -> Pending:
     reading = memory.read(base)
     pending = memory.pending(base, reading)
     for x in arms:
-        pending.absorb(x, float(reading.squared_widths(x[None])[0]))
+        pending.absorb(x, float(reading.squared_widths(x[None])[0]), 1.0)
     return pending
 
 
@@ -72,7 +72,7 @@ def test_growth(name: str, held: Array, new: Array, alpha: float) -> None:
     pending = memory.pending(base, reading)
     start, matrix, lift = dense(memory, base), np.zeros((D, D)), 0.0
     for x in new:
-        pending.absorb(x, float(reading.squared_widths(x[None])[0]))
+        pending.absorb(x, float(reading.squared_widths(x[None])[0]), 1.0)
         fired = pending.growth_exceeds(np.log1p(alpha))
         state = pending.state()
         if "rows" in state:

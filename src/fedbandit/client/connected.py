@@ -19,6 +19,7 @@ from fedbandit.client.state_dir import StateDir
 from fedbandit.client.transport import Transport
 from fedbandit.core.checks import arms_not_finite, checked_arms
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.sparse import SparseArms, SparseLike
 from fedbandit.errors import Closed, OutputError, complaint
 
 _log = logging.getLogger(__name__)
@@ -77,7 +78,9 @@ class ConnectedAgent:
         """The model's recipe; ``recipe.dimension`` is the length of an arm."""
         return self._account.recipe
 
-    def decide(self, arms: ArrayLike, *, id: str | None = None, defer: bool = False) -> Decision:
+    def decide(
+        self, arms: ArrayLike | SparseLike, *, id: str | None = None, defer: bool = False
+    ) -> Decision:
         """Choose one of the arms (K x d) and remember the decision until it is paid.
 
         ``id`` is one of the caller's own, not used before; one is made up otherwise. ``defer``: the
@@ -85,11 +88,12 @@ class ConnectedAgent:
         """
         self._check_open()
         policy = self._account.policy
-        shown = checked_arms(arms, len(policy.theta))
-        widths = np.empty(len(shown))
-        index = policy.reading.best(shown, policy.theta, policy.radius, widths)
+        checked = checked_arms(arms, len(policy.theta))
+        given = checked.dense() if isinstance(checked, SparseArms) else checked
+        shown, widths = np.empty_like(given), np.empty(len(given))
+        index = policy.reading.best(given, policy.theta, policy.radius, shown, widths)
         if index < 0:
-            raise arms_not_finite(shown)
+            raise arms_not_finite(given)
         arm = shown[index].copy()
         self._account.check_arm(arm)
         name = f"{self._run}-{next(self._numbers)}" if id is None else id

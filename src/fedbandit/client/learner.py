@@ -10,12 +10,11 @@ import numpy as np
 from fedbandit import wire
 from fedbandit.client.outbox import Outbox
 from fedbandit.client.records import Learned, packed, unpacked
-from fedbandit.core.agent import Agent, Policy
+from fedbandit.core.agent import Agent
 from fedbandit.core.linalg import Array
 from fedbandit.core.messages import Collect, Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.reply import ToSender
-from fedbandit.core.state import array, integer, part
 from fedbandit.errors import InvalidMessage, InvalidParameter, InvalidState, complaint
 
 _MANY = 2**62
@@ -33,8 +32,7 @@ class Learner:
         self.most = _MANY
         self.fingerprint = wire.fingerprint(recipe)
         self._agent = agent
-        self._pending = integer(agent.state(), "count")
-        self.policy = _policy(recipe, agent)
+        self.policy = agent.policy
 
     @classmethod
     def fresh(cls, recipe: Recipe, life: bytes) -> "Learner":
@@ -65,7 +63,7 @@ class Learner:
     @property
     def pending(self) -> int:
         """How many observations no upload has taken along yet."""
-        return self._pending
+        return self._agent.pending
 
     def saved(self, outbox: Outbox | None = None) -> Learned:
         """Return everything, with another outbox if one is given, for the journal."""
@@ -82,8 +80,7 @@ class Learner:
     def observe(self, arm: Array, reward: float) -> bool:
         """Take in an observation; say whether an upload is due because of it."""
         upload = self._agent.observe(arm, reward)
-        self._pending += 1
-        if upload is None and self._pending >= self.most:
+        if upload is None and self.pending >= self.most:
             return self.flush()
         if upload is not None:
             self._put(upload)
@@ -91,7 +88,7 @@ class Learner:
 
     def flush(self) -> bool:
         """Make everything pending due, whatever the trigger says; say whether there was any."""
-        if not self._pending:
+        if not self.pending:
             return False
         upload = self._agent.receive(Collect())
         if upload is not None:
@@ -126,14 +123,13 @@ class Learner:
             for upload in (outbox.in_flight, *outbox.waiting):
                 if upload is not None:
                     agent.keep(upload)
-            self._agent, self.policy = agent, _policy(self.recipe, agent)
+            self._agent, self.policy = agent, agent.policy
         self.outbox = outbox
 
     def _put(self, upload: Upload) -> None:
         self.outbox = self.outbox.put(upload, most=self.most)
-        self._pending = 0
         self._agent.keep(upload)
-        self.policy = _policy(self.recipe, self._agent)
+        self.policy = self._agent.policy
 
     def _check(self, fingerprint: str) -> None:
         if fingerprint != self.fingerprint:
@@ -159,18 +155,8 @@ def warm_up(recipe: Recipe) -> None:
     for turn in range(recipe.parts.memory.capacity + 2):
         learner.observe(arms[turn % len(arms)], 1.0)
     policy = learner.policy
-    policy.reading.best(arms, policy.theta, policy.radius, np.empty(len(arms)))
-
-
-def _policy(recipe: Recipe, agent: Agent) -> Policy:
-    """Return what the agent decides with, made of its saved base: a value of its own."""
-    state, parts = agent.state(), recipe.parts
-    base = parts.memory.unpack(part(state, "base"))
-    reading = parts.memory.read(base)
-    moment = array(state, "base_moment", recipe.dimension)
-    return Policy(
-        reading, reading.solve(moment), parts.radius(reading, integer(state, "base_count"))
-    )
+    shown, widths = np.empty_like(arms), np.empty(len(arms))
+    policy.reading.best(arms, policy.theta, policy.radius, shown, widths)
 
 
 def _upload(data: bytes) -> Upload:

@@ -11,18 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedbandit.core.checks import (
     arms_not_finite,
-    check_size,
     checked_arm,
     checked_arms,
     checked_batch,
     checked_reward,
+    too_large,
 )
-from fedbandit.core.linalg import Array, first_best_of_each
+from fedbandit.core.linalg import Array, fits
 from fedbandit.core.messages import Collect, Download, Message, Upload, check_moment
 from fedbandit.core.pending import Pending
+from fedbandit.core.scores import first_best, first_best_of_each
+from fedbandit.core.sparse import SparseArms, SparseLike
 from fedbandit.core.state import State, array, check_owner, integer, part, under
 from fedbandit.core.summary import Reading, Summary
-from fedbandit.errors import InvalidArms, InvalidMessage, OutOfOrder, complaint
+from fedbandit.errors import FedbanditError, InvalidArms, InvalidMessage, OutOfOrder, complaint
 
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
@@ -50,14 +52,15 @@ class Agent:
     """
 
     def __init__(self, recipe: Recipe, index: int) -> None:
-        self._recipe, self._parts = recipe, recipe.parts
+        self._recipe, self._parts, self._dimension = recipe, recipe.parts, recipe.dimension
         self.index = index
         self._decisions = 0
         self._draws: Array | None = None
-        self._shown: Array | None = None
-        self._squared_widths: Array | None = None
+        self._shown: Array | SparseArms = np.empty((0, self._dimension))
+        self._widths = np.empty(0)
+        self._widths_of: Policy | None = None
         self._pending: Pending
-        self._adopt(self._parts.memory.empty(), np.zeros(recipe.dimension), 0, version=0)
+        self._adopt(self._parts.memory.empty(), np.zeros(self._dimension), 0, version=0)
         self._start_pending()
 
     @property
@@ -70,20 +73,37 @@ class Agent:
         """A copy of the estimate that it decides with."""
         return self._policy.theta.copy()
 
-    def choose(self, arms: ArrayLike) -> int:
+    @property
+    def policy(self) -> Policy:
+        """What it decides with now.
+
+        For agents that decide on their last download, a frozen value that any thread may use.
+        """
+        return self._policy
+
+    @property
+    def pending(self) -> int:
+        """How many observations no upload has taken along yet."""
+        return self._pending.count
+
+    def choose(self, arms: ArrayLike | SparseLike) -> int:
         """Return the arm to play: argmax of <theta, x> + beta |x|_{V^-1} (paper, Alg. 1 line 3).
 
         ``arms`` is K x d, K >= 1; the answer is an index into it. Where scores tie, to nine
-        digits, the first of them wins.
+        digits, the first of them wins. A sparse matrix of scipy's costs by its entries.
         """
-        shown = checked_arms(arms, self._recipe.dimension)
+        given = checked_arms(arms, self._dimension)
         if self._parts.blind is not None:
-            return self._choose_blindly(shown)
-        policy, widths = self._policy, np.empty(len(shown))
-        chosen = policy.reading.best(shown, policy.theta, policy.radius, widths)
+            return self._choose_blindly(given)
+        if isinstance(given, SparseArms):
+            return self._choose_sparse(given)
+        policy, shown, widths = self._policy, self._shown, self._widths
+        if isinstance(shown, SparseArms) or len(shown) != len(given):
+            shown, widths = np.empty_like(given), np.empty(len(given))
+        chosen = policy.reading.best(given, policy.theta, policy.radius, shown, widths)
         if chosen < 0:
-            raise arms_not_finite(shown)
-        self._shown, self._squared_widths = shown, widths
+            raise arms_not_finite(given)
+        self._shown, self._widths, self._widths_of = shown, widths, policy
         self._decisions += 1
         return chosen
 
@@ -93,19 +113,17 @@ class Agent:
         ``arms`` is B x K x d. One product serves all, so a decision costs less than one at a time.
         Rewards come back by features: ``observe(arms[b, k], reward)``.
         """
-        batch = checked_batch(arms, self._recipe.dimension)
-        flat = batch.reshape(-1, self._recipe.dimension)
-        if not np.isfinite(flat).all():
+        batch = checked_batch(arms, self._dimension)
+        flat, policy = batch.reshape(-1, self._dimension), self._policy
+        with np.errstate(all="ignore"):
+            bonus = policy.radius * np.sqrt(policy.reading.squared_widths(flat))
+            scores = (flat @ policy.theta + bonus).reshape(batch.shape[:2])
+        if not np.isfinite(scores).all():
             raise arms_not_finite(flat)
         if self._parts.blind is not None:
             return np.array([self._draw(len(shown)) for shown in batch])
-        policy = self._policy
-        bonus = policy.radius * np.sqrt(policy.reading.squared_widths(flat))
-        scores = flat @ policy.theta + bonus
-        if not np.isfinite(scores).all():
-            raise arms_not_finite(flat)
         self._decisions += len(batch)
-        return first_best_of_each(scores.reshape(batch.shape[:2]))
+        return first_best_of_each(scores)
 
     def observe(self, arm: int | ArrayLike, reward: float) -> Upload | None:
         """Take in what an arm paid; return an upload if it is time to talk (Alg. 1 lines 5-20).
@@ -116,15 +134,12 @@ class Agent:
         """
         reward = checked_reward(reward)
         x, squared_width = self._played(arm)
-        check_size(x, reward)
-        if self._parts.blind is not None:
-            return None
-        self._pending.absorb(x, squared_width)
-        self._moment += reward * x
-        self._count += 1
+        pending, blind = self._pending, self._parts.blind is not None
+        if not (fits(x, reward) if blind else pending.absorb(x, squared_width, reward)):
+            raise too_large(x, reward)
         if self._parts.own_data:
             self._decide_on_own_data()
-        if self._pending.growth_exceeds(self._parts.trigger.threshold(self._count)):
+        if pending.growth_exceeds(self._parts.trigger.threshold(pending.count)):
             return self._upload()
         return None
 
@@ -145,7 +160,7 @@ class Agent:
                 )
             )
         self._parts.memory.check(message.summary)
-        check_moment(message.moment, message.count, self._recipe.dimension)
+        check_moment(message.moment, message.count, self._dimension)
         if message.version > self._version:
             self._adopt(message.summary, message.moment, message.count, version=message.version)
             self._rebase_pending()
@@ -171,25 +186,23 @@ class Agent:
                 )
             )
         self._parts.memory.check(upload.summary)
-        check_moment(upload.moment, upload.count, self._recipe.dimension)
+        check_moment(upload.moment, upload.count, self._dimension)
         base, moment = self._base.merge(upload.summary), self._base_moment + upload.moment
         self._adopt(base, moment, self._base_count + upload.count, version=self._version)
         self._rebase_pending()
 
     def state(self) -> State:
         """Return everything as a flat dictionary of plain arrays and scalars (no pickle needed)."""
-        d = self._recipe.dimension
+        shown = self._shown
         state: State = {
             "recipe": repr(self._recipe),
             "index": self.index,
             "decisions": self._decisions,
             "version": self._version,
-            "shown": np.zeros((0, d)) if self._shown is None else self._shown.copy(),
-            "widths": np.zeros(0) if self._squared_widths is None else self._squared_widths.copy(),
+            "shown": shown.dense() if isinstance(shown, SparseArms) else np.array(shown),
+            "widths": self._widths.copy() if self._widths_of is self._policy else np.zeros(0),
             "base_moment": self._base_moment.copy(),
             "base_count": self._base_count,
-            "moment": self._moment.copy(),
-            "count": self._count,
         }
         state |= under("base", self._parts.memory.pack(self._base))
         return state | under("pending", self._pending.state())
@@ -207,14 +220,14 @@ class Agent:
         )
         agent._start_pending()
         agent._pending.restore(part(state, "pending"))
-        agent._moment, agent._count = array(state, "moment", d), integer(state, "count")
         agent._decisions = integer(state, "decisions")
-        shown = array(state, "shown", None, d)
         if agent._parts.own_data:
             agent._decide_on_own_data()
-        widths = array(state, "widths", None)
-        agent._shown = shown if len(shown) else None
-        agent._squared_widths = widths if len(widths) == len(shown) else None
+        agent._shown, widths = array(state, "shown", None, d), array(state, "widths", None)
+        if len(widths) == len(agent._shown):
+            agent._widths, agent._widths_of = widths, agent._policy
+        else:
+            agent._widths = np.empty(len(agent._shown))
         return agent
 
     def _adopt(self, base: Summary, moment: Array, count: int, *, version: int) -> None:
@@ -225,56 +238,72 @@ class Agent:
         self._set_policy(reading, moment, count)
 
     def _decide_on_own_data(self) -> None:
-        moment, count = self._base_moment + self._moment, self._base_count + self._count
-        self._set_policy(self._pending.reading(), moment, count)
+        pending = self._pending
+        moment, count = self._base_moment + pending.moment, self._base_count + pending.count
+        self._set_policy(pending.reading(), moment, count)
 
     def _set_policy(self, reading: Reading, moment: Array, count: int) -> None:
         radius = self._parts.radius(reading, count)
         self._policy = Policy(reading, reading.solve(moment), radius)
-        self._squared_widths = None
 
     def _start_pending(self) -> None:
         self._pending = self._parts.memory.pending(self._base, self._base_reading)
-        self._moment = np.zeros(self._recipe.dimension)
-        self._count = 0
 
     def _rebase_pending(self) -> None:
         """Put what is pending on top of a new base."""
-        if self._count:
+        if self._pending.count:
             self._pending = self._pending.over(self._base, self._base_reading)
         else:
             self._start_pending()
 
     def _upload(self) -> Upload:
         """Hand over what is pending. Who decides on own data goes on holding it."""
-        upload = Upload(self.index, self._pending.summary(), self._moment, self._count)
+        pending = self._pending
+        upload = Upload(self.index, pending.summary(), pending.moment, pending.count)
         if self._parts.own_data:
-            base, moment = self._base.merge(upload.summary), self._base_moment + self._moment
-            self._adopt(base, moment, self._base_count + self._count, version=self._version)
+            base, moment = self._base.merge(upload.summary), self._base_moment + upload.moment
+            self._adopt(base, moment, self._base_count + upload.count, version=self._version)
         self._start_pending()
         return upload
 
     def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:
         """Return an arm's features, and its squared width in what the agent decides with."""
-        if not isinstance(arm, int | np.integer) or isinstance(arm, bool):
-            features = checked_arm(arm, self._recipe.dimension)
-            return features[0], float(self._policy.reading.squared_widths(features)[0])
-        if self._shown is None:
+        if type(arm) is int or isinstance(arm, np.integer):
+            if not 0 <= arm < len(self._shown):
+                raise self._never_shown(arm)
+            x = self._shown[arm]
+            if self._widths_of is self._policy:
+                return x, float(self._widths[arm])
+        else:
+            x = checked_arm(arm, self._dimension)
+        return x, float(self._policy.reading.squared_widths(x[None])[0])
+
+    def _never_shown(self, arm: int | np.integer[Any]) -> FedbanditError:
+        if not len(self._shown):
             fix = "Call choose(arms) first, or give the arm's features."
             got = f"index {arm}, and no arms were shown"
-            raise OutOfOrder(complaint("observe, arm", got=got, expected="an arm", fix=fix))
-        if not 0 <= arm < len(self._shown):
-            expected = f"an index from 0 to {len(self._shown) - 1}"
-            fix = "Give the index of one of the arms that choose was shown last."
-            raise InvalidArms(complaint("observe, arm", got=arm, expected=expected, fix=fix))
-        if self._squared_widths is None:  # the policy has changed since
-            self._squared_widths = self._policy.reading.squared_widths(self._shown)
-        return self._shown[arm], float(self._squared_widths[arm])
+            return OutOfOrder(complaint("observe, arm", got=got, expected="an arm", fix=fix))
+        expected = f"an index from 0 to {len(self._shown) - 1}"
+        fix = "Give the index of one of the arms that choose was shown last."
+        return InvalidArms(complaint("observe, arm", got=arm, expected=expected, fix=fix))
 
-    def _choose_blindly(self, shown: Array) -> int:
+    def _choose_sparse(self, given: SparseArms) -> int:
+        policy = self._policy
+        with np.errstate(all="ignore"):
+            widths = policy.reading.sparse_squared_widths(given)
+            scores = given.times(policy.theta) + policy.radius * np.sqrt(widths)
+        chosen = first_best(scores)
+        if chosen < 0:
+            raise arms_not_finite(given.dense())
+        self._shown, self._widths, self._widths_of = given, widths, policy
+        self._decisions += 1
+        return chosen
+
+    def _choose_blindly(self, given: Array | SparseArms) -> int:
+        shown = given.dense() if isinstance(given, SparseArms) else np.array(given)
         if not np.isfinite(shown).all():
             raise arms_not_finite(shown)
-        self._shown, self._squared_widths = shown, np.zeros(len(shown))
+        self._shown, self._widths, self._widths_of = shown, np.zeros(len(shown)), self._policy
         return self._draw(len(shown))
 
     def _draw(self, arms: int) -> int:

@@ -8,10 +8,11 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedbandit.core.linalg import Array
+from fedbandit.core.linalg import LARGEST, Array
+from fedbandit.core.sparse import SparseArms, SparseLike, sparse_arms
 from fedbandit.errors import InvalidArms, InvalidParameter, InvalidReward, complaint, unknown
 
-_LONGEST = 1e70
+_FLOAT64 = np.dtype(np.float64)
 
 
 def whole(name: str, value: object, *, least: int, most: int | None = None, why: str = "") -> int:
@@ -47,29 +48,38 @@ def one_of(name: str, value: str, valid: Iterable[str]) -> None:
         raise unknown(name, str(value), words)
 
 
-def checked_arms(arms: ArrayLike, dimension: int) -> Array:
-    """Return a copy of the arms as a K x d float64 matrix in C order."""
-    matrix = _floats(arms, dimension)
-    if matrix.ndim != 2 or matrix.shape[1] != dimension or len(matrix) == 0:
-        raise _bad_arms(f"an array of shape {matrix.shape}", dimension)
-    return matrix
+def checked_arms(arms: ArrayLike | SparseLike, dimension: int) -> Array | SparseArms:
+    """Return the arms as a K x d float64 matrix in C order that may be written to.
+
+    Arms that are one already are returned as they are; copying is for who keeps them. scipy's
+    sparse arms are returned as a sparse copy.
+    """
+    if isinstance(arms, np.ndarray) or not isinstance(arms, SparseLike):
+        given: Array | SparseArms = _plain(arms, dimension)
+    else:
+        given = sparse_arms(arms)
+    shape = given.shape
+    if len(shape) != 2 or shape[1] != dimension or shape[0] == 0:
+        many = "Arms of many decisions, B x K x d, are for choose_many."
+        raise _bad_arms(f"an array of shape {shape}", dimension, fix=many * (len(shape) == 3))
+    return given
 
 
 def checked_arm(arm: ArrayLike, dimension: int) -> Array:
-    """Return a copy of one arm's features, finite and of sensible size, as a matrix of one row."""
+    """Return a copy of one arm's features, finite and of sensible size."""
     features = _floats(arm, dimension)
     if features.shape != (dimension,):
         raise _bad_arms(f"an arm of shape {features.shape}", dimension)
     if not np.isfinite(features).all():
         raise arms_not_finite(features[None])
-    if np.abs(features).max() > _LONGEST:
-        raise _too_large(features, 0.0)
-    return features[None]
+    if np.abs(features).max() > LARGEST**0.5:
+        raise too_large(features, 0.0)
+    return features
 
 
 def checked_batch(arms: ArrayLike, dimension: int) -> Array:
-    """Return a copy of the arms of B decisions as a B x K x d float64 array in C order."""
-    batch = _floats(arms, dimension)
+    """Return the arms of B decisions as a B x K x d float64 array in C order."""
+    batch = _plain(arms, dimension)
     if batch.ndim != 3 or batch.shape[2] != dimension or batch.shape[1] == 0:
         fix = "Give one matrix of arms for each decision, all with as many arms."
         expected = f"an array of shape (B, K, {dimension}) with K >= 1"
@@ -108,16 +118,18 @@ def checked_reward(reward: float) -> float:
     return value
 
 
-def check_size(x: Array, reward: float) -> None:
-    """Raise InvalidArms if squares of an observation would come near the end of the numbers."""
-    if not float(x @ x) * max(1.0, reward * reward) < _LONGEST**2:
-        raise _too_large(x, reward)
-
-
-def _too_large(x: Array, reward: float) -> InvalidArms:
+def too_large(x: Array, reward: float) -> InvalidArms:
+    """Return the error for an observation whose squares would come near the end of the numbers."""
     got = f"features of up to {np.abs(x).max():.1e} and the reward {reward:.1e}"
     expected, fix = "numbers whose squares are finite", "Scale features and rewards."
     return InvalidArms(complaint("observe", got=got, expected=expected, fix=fix))
+
+
+def _plain(arms: ArrayLike, dimension: int) -> Array:
+    """Return what is a float64 array in C order already as it is, anything else as a copy."""
+    if type(arms) is np.ndarray and arms.dtype is _FLOAT64 and arms.flags.carray:
+        return arms
+    return _floats(arms, dimension)
 
 
 def _floats(arms: ArrayLike, dimension: int) -> Array:
@@ -137,12 +149,12 @@ def _bad(name: str, got: object, expected: str) -> InvalidParameter:
     )
 
 
-def _bad_arms(got: str, dimension: int) -> InvalidArms:
+def _bad_arms(got: str, dimension: int, *, fix: str = "") -> InvalidArms:
     return InvalidArms(
         complaint(
             "arms",
             got=got,
             expected=f"a finite matrix of K >= 1 rows and {dimension} columns",
-            fix="Give one row per arm; drop arms with missing features or fill them in.",
+            fix=fix or "Give one row per arm; drop arms with missing features or fill them in.",
         )
     )

@@ -22,6 +22,10 @@ trigger. Rounding would then decide, and two correct programs would part ways.
 """
 
 
+LARGEST: Final = 1e140
+"""What the square of an observation, or of arm times reward, must stay under."""
+
+
 def read_only(array: Array) -> Array:
     """Return a view of an array that cannot be written through."""
     view = array.view()
@@ -29,30 +33,12 @@ def read_only(array: Array) -> Array:
     return view
 
 
-def shrink(rows: Array, size: int) -> tuple[Array, float]:
-    """Frequent Directions: make at most size - 1 orthogonal rows of m, and say what was shed.
-
-    With the eigenvalues g_1 >= g_2 >= ... of rows rows^T (the squared singular values of rows) and
-    delta = g_size (0 if there are fewer), the kept rows are sqrt(g_i - delta) v_i (paper, Alg. 1
-    lines 7-10 and Alg. 2 lines 3-6). With fewer than ``size`` rows nothing is shed and the rows are
-    only made orthogonal.
-
-    Returns the rows, largest first, and what was shed: delta, or a little more where a direction
-    is dropped because rounding has drowned it. Cost O(r^3 + r m d) with r = min(m, d): the smaller
-    of rows rows^T and rows^T rows is factorised.
-    """
-    m, d = rows.shape
-    values, vectors = np.linalg.eigh(rows @ rows.T if m <= d else rows.T @ rows)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    rank = min(m, d)
-    delta = max(float(values[size - 1]), 0.0) if size <= rank else 0.0
-    rounding = values[0] * rank * np.finfo(float).eps if rank else 0.0
-    kept = int(np.count_nonzero(values[: size - 1] > max(delta, rounding)))
-    shed = max(delta, float(values[kept])) if kept < min(size - 1, rank) else delta
-    values, vectors = values[:kept], vectors[:, :kept]
-    if m > d:
-        return np.ascontiguousarray((vectors * np.sqrt(values - delta)).T), shed
-    return (vectors * np.sqrt(1.0 - delta / values)).T @ rows, shed
+def triangle_of(rows: Array) -> Array:
+    """Return d rows with the Gram matrix of m > d. Cost O(m d^2), by QR only where need be."""
+    try:
+        return np.asarray(np.linalg.cholesky(rows.T @ rows).T, dtype=np.float64)
+    except np.linalg.LinAlgError:  # the rows do not span all directions
+        return np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64)
 
 
 def sketch_logdet(squares: Array, ridge: float, dimension: int) -> float:
@@ -88,27 +74,32 @@ def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, she
     With more rows than columns the whole matrix is taken as it is. Cost O((k + n) n d + n^3), or
     O((k + n) d^2 + d^3), where the paper's SVD of [S; P] costs O((k + n)^2 d).
     """
+    try:
+        return float(_growth_by_cholesky(rows, squares, ridge, pending, shed))
+    except np.linalg.LinAlgError:  # rounding has made the inner matrix indefinite
+        whole = np.vstack([rows, pending])
+        grown = np.linalg.eigvalsh(whole.T @ whole)
+        raised = np.maximum(grown, 0.0) + ridge + shed
+        return float(np.log(raised).sum()) - sketch_logdet(squares, ridge, rows.shape[1])
+
+
+@kernel
+def _growth_by_cholesky(
+    rows: Array, squares: Array, ridge: float, pending: Array, shed: float
+) -> float:
     n, d = pending.shape
     raised = ridge + shed
     if n > d:
-        whole = rows.T @ rows + pending.T @ pending
-        return spd_logdet(whole, raised) - sketch_logdet(squares, ridge, d)
-    scaled = (rows @ pending.T) / np.sqrt(squares + raised)[:, None]
-    inner = (pending @ pending.T - scaled.T @ scaled) / raised
-    lift = (d - len(squares)) * np.log1p(shed / ridge) + np.log1p(shed / (squares + ridge)).sum()
-    return float(lift) + spd_logdet(inner, 1.0)
-
-
-def spd_logdet(matrix: Array, ridge: float) -> float:
-    """Return log det(A + cI) for a positive semidefinite A. Cost O(n^3).
-
-    Where rounding has made A indefinite, its negative eigenvalues are taken for 0.
-    """
-    try:
-        root = np.linalg.cholesky(matrix + ridge * np.eye(len(matrix)))
-        return 2.0 * float(np.log(root.diagonal()).sum())
-    except np.linalg.LinAlgError:
-        return float(np.log(np.maximum(np.linalg.eigvalsh(matrix), 0.0) + ridge).sum())
+        whole = np.dot(rows.T, rows) + np.dot(pending.T, pending) + raised * np.eye(d)
+        before = (d - len(rows)) * np.log(ridge) + np.log(squares + ridge).sum()
+    else:
+        scaled = np.dot(rows, pending.T) / np.sqrt(squares + raised).reshape(-1, 1)
+        inner = np.dot(pending, pending.T) - np.dot(scaled.T, scaled)
+        whole = inner / raised + np.eye(n)
+        lift = (d - len(rows)) * np.log1p(shed / ridge)
+        before = -(lift + np.log1p(shed / (squares + ridge)).sum())
+    root = np.linalg.cholesky(whole)
+    return float(2.0 * np.log(np.diag(root)).sum() - before)
 
 
 def spd_inverse(matrix: Array, ridge: float) -> tuple[Array, float]:
@@ -144,65 +135,74 @@ def row_products(one: Array, other: Array) -> Array:
     return products
 
 
-@kernel
-def absorb_into_gram(matrix: Array, inverse: Array, x: Array) -> float:
-    """Add x x^T to a matrix, and to V in V^{-1} (Sherman-Morrison); return x^T V^{-1} x.
+def fits(x: Array, reward: float) -> bool:
+    """Say whether the squares of an observation stay clear of the end of the numbers."""
+    return bool(x @ x * max(1.0, reward * reward) < LARGEST)
 
-    Both change in place. The log determinant of V grows by log(1 + what is returned). Cost O(d^2).
+
+def append_row_numpy(rows: Array, filled: int, moment: Array, x: Array, reward: float) -> float:
+    """Append as ``append_row``."""
+    if not fits(x, reward):
+        return -1.0
+    rows[filled] = x
+    moment += reward * x
+    return float(x @ x)
+
+
+@kernel_or(append_row_numpy)
+def append_row(rows: Array, filled: int, moment: Array, x: Array, reward: float) -> float:
+    """Write x below the filled rows, add reward x to the moment, return |x|^2. Cost O(d).
+
+    An observation so large that its square could overflow is not written, and gives -1.
     """
-    solved = np.dot(inverse, x)
-    gain: float = max(np.dot(x, solved), 0.0)
+    square = 0.0
+    for i in range(len(x)):
+        square += x[i] * x[i]
+    if not square * max(1.0, reward * reward) < LARGEST:
+        return -1.0
+    for i in range(len(x)):
+        rows[filled, i] = x[i]
+        moment[i] += reward * x[i]
+    return square
+
+
+def absorb_into_gram_numpy(
+    matrix: Array, inverse: Array, moment: Array, x: Array, reward: float
+) -> float:
+    """Absorb as ``absorb_into_gram``."""
+    if not fits(x, reward):
+        return -1.0
+    solved = inverse @ x
+    gain = max(float(x @ solved), 0.0)
     matrix += np.outer(x, x)
     inverse -= np.outer(solved, solved / (1.0 + gain))
+    moment += reward * x
     return gain
 
 
-@kernel
-def sketch_ucb(
-    arms: Array,
-    theta: Array,
-    radius: float,
-    rows: Array,
-    squares: Array,
-    ridge: float,
-    widths: Array,
-) -> int:
-    """Return the arm with the best <theta, x> + beta |x|_{V^-1}, V = cI + S^T S.
+@kernel_or(absorb_into_gram_numpy)
+def absorb_into_gram(
+    matrix: Array, inverse: Array, moment: Array, x: Array, reward: float
+) -> float:
+    """Add x x^T to a matrix, and to V in V^{-1} (Sherman-Morrison); return x^T V^{-1} x.
 
-    As ``first_best``. Fills ``widths`` with what ``sketch_squared_widths`` returns. Cost O(K k d):
-    one product of the arms with the sketch.
+    All change in place; the moment grows by reward x. The log determinant of V grows by
+    log(1 + what is returned). Cost O(d^2). An observation so large that its square could overflow
+    is not absorbed, and gives -1.
     """
-    projected = np.dot(arms, rows.T)
-    explained = np.dot(projected * projected, 1.0 / (squares + ridge))
-    widths[:] = np.maximum(row_products(arms, arms) - explained, 0.0) / ridge
-    return first_best(np.dot(arms, theta) + radius * np.sqrt(widths))
-
-
-@kernel
-def gram_ucb(arms: Array, theta: Array, radius: float, inverse: Array, widths: Array) -> int:
-    """Return the arm with the best <theta, x> + beta |x|_{V^-1}, from V^{-1}. Cost O(K d^2)."""
-    widths[:] = np.maximum(row_products(np.dot(arms, inverse), arms), 0.0)
-    return first_best(np.dot(arms, theta) + radius * np.sqrt(widths))
+    if not np.dot(x, x) * max(1.0, reward * reward) < LARGEST:
+        return -1.0
+    solved = np.dot(inverse, x)
+    gain: float = max(np.dot(x, solved), 0.0)
+    for i in range(len(x)):
+        moment[i] += reward * x[i]
+        scaled = solved[i] / (1.0 + gain)
+        for j in range(len(x)):
+            matrix[i, j] += x[i] * x[j]
+            inverse[i, j] -= scaled * solved[j]
+    return gain
 
 
 def exceeds(value: float, threshold: float) -> bool:
     """Say whether a growth lies above its threshold by more than the margin."""
     return value > threshold + MARGIN * max(1.0, abs(threshold))
-
-
-@kernel
-def first_best(scores: Array) -> int:
-    """Return the first arm whose score is the best, or -1 if a score is not finite.
-
-    Scores count as equal if they differ by less than the margin times the largest of them.
-    """
-    if not np.isfinite(scores.sum()):
-        return -1
-    return int(np.argmax(scores >= scores.max() - MARGIN * np.abs(scores).max()))
-
-
-def first_best_of_each(scores: Array) -> NDArray[np.int64]:
-    """Return ``first_best`` of every row of finite scores."""
-    bar = scores.max(axis=1) - MARGIN * np.abs(scores).max(axis=1)
-    best: NDArray[np.int64] = np.argmax(scores >= bar[:, None], axis=1)
-    return best

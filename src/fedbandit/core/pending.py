@@ -12,10 +12,17 @@ from fedbandit.core.summary import Reading, Summary
 
 
 class Pending(Protocol):
-    """A buffer of observations on top of a base."""
+    """A buffer of observations on top of a base, with their moment (sum r x) and their number."""
 
-    def absorb(self, x: Array, squared_width: float, /) -> None:
-        """Take in one played arm; squared_width is x^T V^{-1} x in what it was played on."""
+    moment: Array
+    count: int
+
+    def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
+        """Take in a played arm and what it paid, and say whether that was possible.
+
+        squared_width is x^T V^{-1} x in what it was played on. An observation whose square might
+        overflow changes nothing.
+        """
         ...
 
     def growth_exceeds(self, threshold: float) -> bool:

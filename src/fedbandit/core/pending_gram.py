@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from fedbandit.core.linalg import Array, absorb_into_gram, exceeds
+from fedbandit.core.linalg import Array, absorb_into_gram, exceeds, fits
 from fedbandit.core.state import State, array, integer, number
 from fedbandit.core.summary import Gram, GramReading
 
@@ -32,20 +32,22 @@ class PendingGram:
         self._inverse = reading.inverse.copy()
         self._growth = 0.0
         self._updates = 0
+        self.moment = np.zeros(base.dimension)
+        self.count = 0
 
-    def absorb(self, x: Array, _squared_width: float, /) -> None:
-        """Take in one played arm."""
-        if self._determinant == "rank-one":
-            gain = absorb_into_gram(self._matrix, self._inverse, x)
-            self._growth += log1p(gain)
-            self._updates += 1
-            if gain > _LARGE_GAIN or self._updates >= _MOST_UPDATES:
-                self._refresh()
-        else:
-            self._matrix += np.outer(x, x)
-            joint = self._base.matrix + self._matrix
-            joint.flat[:: len(joint) + 1] += self._ridge
-            self._growth = float(np.linalg.slogdet(joint)[1]) - self._base_reading.logdet
+    def absorb(self, x: Array, _squared_width: float, reward: float, /) -> bool:
+        """Take in one observation. Cost O(d^2), or O(d^3)."""
+        if self._determinant == "every-round":
+            return self._absorb_and_factorise(x, reward)
+        gain = absorb_into_gram.run(self._matrix, self._inverse, self.moment, x, reward)
+        if gain < 0.0:
+            return False
+        self.count += 1
+        self._growth += log1p(gain)
+        self._updates += 1
+        if gain > _LARGE_GAIN or self._updates >= _MOST_UPDATES:
+            self._refresh()
+        return True
 
     def growth_exceeds(self, threshold: float) -> bool:
         """Compare the growth with a threshold. Cost O(1): absorbing has computed it."""
@@ -53,7 +55,7 @@ class PendingGram:
 
     def summary(self) -> Gram:
         """Return a copy of the pending matrix."""
-        return Gram(self._matrix.copy())
+        return Gram(self._matrix.copy(), trusted=True)
 
     def reading(self) -> GramReading:
         """Return base and pending read together; valid until the next absorb."""
@@ -66,6 +68,7 @@ class PendingGram:
         moved = type(self)(base, reading, ridge=self._ridge, determinant=self._determinant)
         joint = base.merge(self.summary()).read(self._ridge)
         moved._matrix = self._matrix.copy()
+        moved.moment, moved.count = self.moment.copy(), self.count
         moved._inverse, moved._growth = joint.inverse.copy(), joint.logdet - reading.logdet
         return moved
 
@@ -76,14 +79,30 @@ class PendingGram:
             "inverse": self._inverse.copy(),
             "growth": self._growth,
             "updates": self._updates,
+            "moment": self.moment.copy(),
+            "count": self.count,
         }
 
     def restore(self, state: State) -> None:
         """Take up a saved buffer."""
         d = self._base.dimension
         matrix, inverse = array(state, "matrix", d, d), array(state, "inverse", d, d)
+        moment, count = array(state, "moment", d), integer(state, "count")
         self._growth, self._updates = number(state, "growth"), integer(state, "updates")
         self._matrix, self._inverse = matrix, inverse
+        self.moment, self.count = moment, count
+
+    def _absorb_and_factorise(self, x: Array, reward: float) -> bool:
+        """Take in one observation the way FedLinUCB was published: a determinant every round."""
+        if not fits(x, reward):
+            return False
+        self._matrix += np.outer(x, x)
+        self.moment += reward * x
+        self.count += 1
+        joint = self._base.matrix + self._matrix
+        joint.flat[:: len(joint) + 1] += self._ridge
+        self._growth = float(np.linalg.slogdet(joint)[1]) - self._base_reading.logdet
+        return True
 
     def _refresh(self) -> None:
         """Start again from the matrix: rank-one updates lose digits, many or large ones most."""

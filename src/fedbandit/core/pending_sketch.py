@@ -5,8 +5,15 @@ from typing import Self
 
 import numpy as np
 
-from fedbandit.core.arrowhead import shed_one
-from fedbandit.core.linalg import Array, exceeds, row_products, shrink, sketch_growth
+from fedbandit.core.linalg import (
+    Array,
+    append_row,
+    exceeds,
+    row_products,
+    sketch_growth,
+    triangle_of,
+)
+from fedbandit.core.shrink import shed_one, shrink
 from fedbandit.core.state import State, array, integer, misfit, not_negative
 from fedbandit.core.summary import Sketch, SketchReading
 
@@ -48,30 +55,28 @@ class PendingSketch:
         self._ridge, self._compensated, self._capacity = ridge, compensated, capacity
         self._rows = np.empty((min(_FIRST_ROWS, capacity), base.dimension))
         self._filled = 0
-        self._orthogonal = True
-        self._squares = np.zeros(0)
+        self._squares = np.zeros(0)  # of the leading rows that are known to be orthogonal
         self._updates = 0
         self._shed = 0.0
         self._growth_bound = 0.0
         self._inverse_trace = reading.inverse_trace
         self._slack = _ROUNDING / reading.ridge
+        self.moment = np.zeros(base.dimension)
+        self.count = 0
 
-    def absorb(self, x: Array, squared_width: float, /) -> None:
-        """Take in one played arm. Cost O(d) while there is room, else that of shedding."""
-        self._growth_bound += log1p(squared_width + self._slack * float(x @ x))
-        orthogonal = self._orthogonal and self._filled > 0
-        self._append(x)
-        if self._filled < self._capacity:
-            return
-        if self._capacity > self._base.dimension:
-            self._compact()
-        elif orthogonal and self._squares[0] > _TINY:
-            self._keep(*shed_one(self._rows, self._squares))
-            self._updates += 1
-            if self._updates == _MOST_UPDATES:
-                self._shrink()
-        else:
-            self._shrink()
+    def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
+        """Take in one observation. Cost O(d) while there is room, else that of shedding."""
+        if self._filled == len(self._rows):
+            self._make_room()
+        square = append_row.run(self._rows, self._filled, self.moment, x, reward)
+        if square < 0.0:
+            return False
+        self.count += 1
+        self._filled += 1
+        self._growth_bound += log1p(squared_width + self._slack * square)
+        if self._filled == self._capacity:
+            self._shed_or_compact()
+        return True
 
     def growth(self) -> float:
         """Return log det(base + pending) - log det(base). Cost O((k + n) n d + n^3)."""
@@ -87,9 +92,10 @@ class PendingSketch:
 
     def summary(self) -> Sketch:
         """Return the pending sketch: orthogonal rows, none of them zero, fewer than its size."""
-        if not self._orthogonal or self._updates:
+        if len(self._squares) != self._filled or self._updates:
             self._shrink()
-        return Sketch(self._rows[: self._filled].copy(), self._shed, self._base.size)
+        rows = self._rows[: self._filled].copy()
+        return Sketch(rows, self._shed, self._base.size, trusted=True)
 
     def reading(self) -> SketchReading:
         """Return base and pending merged and read together."""
@@ -107,7 +113,7 @@ class PendingSketch:
         )
         moved._rows, moved._filled = self._rows.copy(), self._filled
         moved._squares, moved._updates = self._squares, self._updates
-        moved._orthogonal, moved._shed = self._orthogonal, self._shed
+        moved._shed, moved.moment, moved.count = self._shed, self.moment.copy(), self.count
         moved._growth_bound = moved.growth()
         return moved
 
@@ -116,33 +122,44 @@ class PendingSketch:
         return {
             "rows": self._rows[: self._filled].copy(),
             "squares": self._squares.copy(),
-            "orthogonal": int(self._orthogonal),
             "updates": self._updates,
             "shed": self._shed,
             "growth_bound": self._growth_bound,
+            "moment": self.moment.copy(),
+            "count": self.count,
         }
 
     def restore(self, state: State) -> None:
         """Take up a saved buffer."""
-        rows = array(state, "rows", None, self._base.dimension)
-        orthogonal, updates = bool(integer(state, "orthogonal")), integer(state, "updates")
-        squares = array(state, "squares", len(rows) if orthogonal else None)
+        d = self._base.dimension
+        rows, squares = array(state, "rows", None, d), array(state, "squares", None)
+        updates, count = integer(state, "updates"), integer(state, "count")
         shed, bound = not_negative(state, "shed"), not_negative(state, "growth_bound")
-        if len(rows) >= self._capacity:
-            raise misfit("rows", f"{len(rows)} rows", f"fewer than {self._capacity}")
+        moment = array(state, "moment", d)
+        if len(rows) >= self._capacity or len(squares) > len(rows):
+            got = f"{len(rows)} rows, {len(squares)} of them orthogonal"
+            raise misfit("rows", got, f"fewer than {self._capacity}")
         self._rows, self._filled, self._squares = rows, len(rows), squares
-        self._orthogonal, self._updates = orthogonal, updates
-        self._shed, self._growth_bound = shed, bound
+        self._updates, self._shed, self._growth_bound = updates, shed, bound
+        self.moment, self.count = moment, count
 
-    def _append(self, x: Array) -> None:
-        if self._filled == len(self._rows):
-            room = min(max(2 * len(self._rows), _FIRST_ROWS), self._capacity)
-            grown = np.empty((room, self._base.dimension))
-            grown[: self._filled] = self._rows
-            self._rows = grown
-        self._rows[self._filled] = x
-        self._filled += 1
-        self._orthogonal = False
+    def _make_room(self) -> None:
+        room = min(max(2 * len(self._rows), _FIRST_ROWS), self._capacity)
+        grown = np.empty((room, self._base.dimension))
+        grown[: self._filled] = self._rows
+        self._rows = grown
+
+    def _shed_or_compact(self) -> None:
+        """Make room in a full buffer: shed one row of l, or many, or none."""
+        if self._capacity > self._base.dimension:
+            self._compact()
+        elif len(self._squares) == self._filled - 1 and self._squares[0] > _TINY:
+            self._keep(*shed_one(self._rows, self._squares))
+            self._updates += 1
+            if self._updates == _MOST_UPDATES:
+                self._shrink()
+        else:
+            self._shrink()
 
     def _shrink(self) -> None:
         rows, delta = shrink(self._rows[: self._filled], self._base.size)
@@ -152,11 +169,12 @@ class PendingSketch:
 
     def _compact(self) -> None:
         """Make d rows with the same Gram matrix: room for more, and nothing is shed."""
-        triangle = np.linalg.qr(self._rows[: self._filled], mode="r")
+        triangle = triangle_of(self._rows[: self._filled])
         self._filled = len(triangle)
         self._rows[: self._filled] = triangle
+        self._squares = np.zeros(0)
 
     def _keep(self, filled: int, squares: Array, delta: float) -> None:
-        self._filled, self._squares, self._orthogonal = filled, squares, True
+        self._filled, self._squares = filled, squares
         self._shed += float(delta)
         self._growth_bound += float(delta) * self._inverse_trace

@@ -11,16 +11,16 @@ import numpy as np
 
 from fedbandit.core.linalg import (
     Array,
-    gram_ucb,
     read_only,
     row_products,
-    shrink,
     sketch_logdet,
     sketch_solve,
     sketch_squared_widths,
-    sketch_ucb,
     spd_inverse,
 )
+from fedbandit.core.scores import gram_ucb, sketch_ucb, sparse_products, sparse_squares
+from fedbandit.core.shrink import shrink
+from fedbandit.core.sparse import SparseArms
 
 
 class Summary(Protocol):
@@ -67,8 +67,12 @@ class Reading(Protocol):
         """x^T V^{-1} x for every row x of arms (K x d)."""
         ...
 
-    def best(self, arms: Array, theta: Array, radius: float, widths: Array) -> int:
-        """Return the arm to play, or -1 if a score is not finite; fill in the squared widths."""
+    def sparse_squared_widths(self, arms: SparseArms) -> Array:
+        """x^T V^{-1} x for every sparse arm, at a cost that grows with their entries."""
+        ...
+
+    def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
+        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
         ...
 
 
@@ -90,9 +94,15 @@ class GramReading:
         widths: Array = np.maximum(row_products(arms @ self.inverse, arms), 0.0)
         return widths
 
-    def best(self, arms: Array, theta: Array, radius: float, widths: Array) -> int:
-        """Return the arm to play, or -1 if a score is not finite; fill in the squared widths."""
-        return gram_ucb(arms, theta, radius, self.inverse, widths)
+    def sparse_squared_widths(self, arms: SparseArms) -> Array:
+        """x^T V^{-1} x for every sparse arm. Cost O(sum of nnz(x)^2)."""
+        squares = sparse_squares(arms.data, arms.indices, arms.indptr, self.inverse)
+        widths: Array = np.maximum(squares, 0.0)
+        return widths
+
+    def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
+        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
+        return gram_ucb.run(arms, theta, radius, self.inverse, shown, widths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +133,27 @@ class SketchReading:
         """x^T V^{-1} x for every row x of arms."""
         return sketch_squared_widths(self.rows, self.squares, self.ridge, arms)
 
-    def best(self, arms: Array, theta: Array, radius: float, widths: Array) -> int:
-        """Return the arm to play, or -1 if a score is not finite; fill in the squared widths."""
-        return sketch_ucb(arms, theta, radius, self.rows, self.squares, self.ridge, widths)
+    def sparse_squared_widths(self, arms: SparseArms) -> Array:
+        """x^T V^{-1} x for every sparse arm. Cost O(k nnz)."""
+        projected = sparse_products(arms.data, arms.indices, arms.indptr, self.rows)
+        explained = (projected * projected) @ (1.0 / (self.squares + self.ridge))
+        return np.maximum(arms.squares() - explained, 0.0) / self.ridge
+
+    def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
+        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
+        sketch = self.rows, self.squares, self.ridge
+        return sketch_ucb.run(arms, theta, radius, *sketch, shown, widths)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gram:
-    """X^T X itself (d x d). What reading it costs is paid once, by the first who holds it."""
+    """X^T X itself (d x d). What reading it costs is paid once, by the first who holds it.
+
+    ``trusted``: summed up here, of checked observations, so that nobody need check it again.
+    """
 
     matrix: Array
+    trusted: bool = field(default=False, repr=False, kw_only=True)
     _readings: dict[float, GramReading] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -152,7 +173,7 @@ class Gram:
 
     def merge(self, other: Self, /) -> Self:
         """Return the Gram matrix of both histories. Cost O(d^2)."""
-        return replace(self, matrix=self.matrix + other.matrix)
+        return replace(self, matrix=self.matrix + other.matrix, trusted=True)
 
     def read(self, ridge: float) -> GramReading:
         """Read as ridge I + X^T X. Cost O(d^3), once."""
@@ -167,12 +188,14 @@ class Sketch:
 
     ``shed`` is the paper's rho (agent) or Delta (server): merging adds the two histories' shed to
     what the merge itself sheds, and the paper's rho_ser + rho~_ser is that sum. ``squares`` are the
-    squared norms of the rows.
+    squared norms of the rows. ``trusted``: ``shrink`` has made the rows here, so that nobody need
+    check again whether they are orthogonal.
     """
 
     rows: Array
     shed: float
     size: int
+    trusted: bool = field(default=False, repr=False, kw_only=True)
     squares: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -200,7 +223,7 @@ class Sketch:
         if not len(self.rows):
             return replace(other, shed=shed)
         rows, delta = shrink(np.vstack([self.rows, other.rows]), self.size)
-        return replace(self, rows=rows, shed=shed + delta)
+        return replace(self, rows=rows, shed=shed + delta, trusted=True)
 
     def read(self, ridge: float, *, compensated: bool = True) -> SketchReading:
         """Read as (ridge + shed) I + S^T S, or without shed, as classical Frequent Directions does.
@@ -213,15 +236,15 @@ class Sketch:
 
 def empty_gram(dimension: int) -> Gram:
     """Return the Gram matrix of no observations."""
-    return Gram(np.zeros((dimension, dimension)))
+    return Gram(np.zeros((dimension, dimension)), trusted=True)
 
 
 def empty_sketch(dimension: int, size: int) -> Sketch:
     """Return the sketch of no observations."""
-    return Sketch(np.zeros((0, dimension)), 0.0, size)
+    return Sketch(np.zeros((0, dimension)), 0.0, size, trusted=True)
 
 
 def sketch_of(rows: Array, *, shed: float, size: int) -> Sketch:
     """Make a sketch of m rows, orthogonal or not, many or few. Cost O(m^3 + m^2 d)."""
     kept, delta = shrink(rows, size)
-    return Sketch(kept, shed + delta, size)
+    return Sketch(kept, shed + delta, size, trusted=True)

@@ -1,4 +1,4 @@
-"""The rank-one eigen-update against LAPACK, and one absorbed row against a whole shrink."""
+"""Our eigensolvers against LAPACK, and one absorbed row against a whole shrink."""
 
 from collections.abc import Callable
 
@@ -8,8 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedbandit.core.arrowhead import arrowhead_eigh, shed_one
-from fedbandit.core.linalg import shrink
+from fedbandit.core.shrink import (
+    arrowhead_eigh,
+    halved_eigenpairs,
+    leading_eigenpairs,
+    shed_one,
+    shrink,
+)
 from tests.core.histories import histories
 
 Array = NDArray[np.float64]
@@ -70,3 +75,55 @@ def test_absorbing_a_row_is_shrinking_all_rows(arms: Array, size: int) -> None:
     assert delta == pytest.approx(shed, abs=loose)
     np.testing.assert_allclose(kept.T @ kept, expected.T @ expected, atol=loose)
     np.testing.assert_allclose(kept @ kept.T, np.diag(squares), atol=loose)
+
+
+@st.composite
+def semidefinite(draw: st.DrawFn) -> Array:
+    """Return a Gram matrix of 3 to 40 rows: any scale and rank, repeats, steep decay, blocks."""
+    n, seed = draw(st.integers(3, 40)), draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, draw(st.integers(1, n))))
+    kind = draw(st.sampled_from(["plain", "repeated", "decaying", "whole", "blocks", "diagonal"]))
+    if kind == "repeated":
+        rows = rows[rng.integers(0, n, size=n)]
+    elif kind == "decaying":
+        rows *= 10.0 ** -np.arange(rows.shape[1])
+    elif kind == "whole":
+        rows = np.round(rows)
+    elif kind == "blocks":
+        rows[: n // 2, ::2] = rows[n // 2 :, 1::2] = 0.0
+    elif kind == "diagonal":
+        rows = np.diag(rng.integers(0, 3, size=n).astype(float))
+    rows *= draw(st.sampled_from([1e-90, 1e-8, 1.0, 1e8, 1e60]))
+    return rows @ rows.T
+
+
+@pytest.mark.parametrize("solve", [halved_eigenpairs, halved_eigenpairs.source])
+@given(matrix=semidefinite(), data=st.data())
+def test_leading_eigenpairs(
+    solve: Callable[..., tuple[Array, Array]], matrix: Array, data: st.DataObject
+) -> None:
+    """Values as LAPACK has them; vectors orthonormal, and eigenvectors, to rounding."""
+    n = len(matrix)
+    count = data.draw(st.integers(1, n))
+    values, vectors = solve(matrix, count)
+    scale = max(np.abs(matrix).max(), 1e-300)
+    assert vectors.shape == (count, n)
+    np.testing.assert_allclose(
+        values / scale, np.linalg.eigvalsh(matrix / scale)[::-1], rtol=0, atol=1e-13 * n
+    )
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(count), atol=1e-13 * n)
+    np.testing.assert_allclose(
+        vectors @ (matrix / scale), (values[:count, None] / scale) * vectors, atol=1e-13 * n
+    )
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 100, 300])
+def test_leading_eigenpairs_of_every_size(n: int) -> None:
+    rows = np.random.default_rng(n).standard_normal((n, n + 1))
+    matrix, count = rows @ rows.T, (n + 1) // 2
+    values, vectors = leading_eigenpairs(matrix, count)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix)[::-1], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        vectors @ matrix, values[:count, None] * vectors, atol=1e-11 * max(n, 1)
+    )

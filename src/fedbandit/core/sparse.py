@@ -1,0 +1,73 @@
+"""Arms that are mostly zeros, as scipy's compressed sparse rows hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from fedbandit.core.linalg import Array
+from fedbandit.core.scores import Integers, row_sums
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseArms:
+    """K arms of ``dimension`` features; entries of arm k are at ``indptr[k]`` to ``indptr[k + 1]``.
+
+    A copy of what was given, each entry once. scipy itself is not needed to hold or read it.
+    """
+
+    data: Array
+    indices: Integers
+    indptr: Integers
+    dimension: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """K and d."""
+        return len(self), self.dimension
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def __getitem__(self, arm: int | np.integer[Any]) -> Array:
+        """Return one arm, dense. Cost O(d)."""
+        dense, entries = np.zeros(self.dimension), slice(self.indptr[arm], self.indptr[arm + 1])
+        dense[self.indices[entries]] = self.data[entries]
+        return dense
+
+    def dense(self) -> Array:
+        """Return all arms, K x d."""
+        return np.array([self[arm] for arm in range(len(self))])
+
+    def squares(self) -> Array:
+        """Return |x|^2 for every arm."""
+        return row_sums(self.data * self.data, self.indptr)
+
+    def times(self, theta: Array) -> Array:
+        """Return <x, theta> for every arm."""
+        return row_sums(self.data * theta[self.indices], self.indptr)
+
+
+@runtime_checkable
+class SparseLike(Protocol):
+    """Whatever can turn itself into compressed sparse rows: scipy's matrices and arrays."""
+
+    def tocsr(self) -> Any:
+        """Return it in compressed sparse rows."""
+        ...
+
+
+def sparse_arms(arms: SparseLike) -> SparseArms:
+    """Return a copy of scipy's sparse arms in float64, in compressed rows, each entry once."""
+    rows = arms.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return SparseArms(
+        rows.data.astype(np.float64),
+        rows.indices.astype(np.int64),
+        rows.indptr.astype(np.int64),
+        int(rows.shape[1]),
+    )
