@@ -22,7 +22,7 @@ def paper(dimension: int, sketch_size: int) -> fb.Recipe:
     return fb.FSCLB(dimension=dimension, sketch_size=sketch_size, agents=AGENTS, radius=RADIUS)
 
 
-def rank_one(dimension: int) -> fb.Recipe:
+def best_fedlinucb(dimension: int) -> fb.Recipe:
     return fb.FedLinUCB(dimension=dimension, agents=AGENTS, radius=RADIUS)
 
 
@@ -34,7 +34,7 @@ def everyone(dimension: int, sketch_size: int) -> dict[str, fb.Recipe]:
     return {
         "FSCLB, buffered": buffered(dimension, sketch_size),
         "FSCLB, paper": paper(dimension, sketch_size),
-        "FedLinUCB, rank-one": rank_one(dimension),
+        "FedLinUCB": best_fedlinucb(dimension),
     } | {
         name: fb.RECIPES[name](
             **plain, **({"sketch_size": sketch_size} if name in sketched else {})

@@ -31,7 +31,7 @@ class Published:
         self._pending[m] += np.outer(x, x)
         self._moment[m] += this.rewards[k] * x
         logdet = np.linalg.slogdet(self._matrix[m] + self._pending[m])[1]
-        if logdet - self._logdet[m] <= np.log(2.0) + fb.core.linalg.MARGIN:
+        if logdet - self._logdet[m] <= np.log(2.0) + fb.core.scores.MARGIN:
             return False
         self._exchange(m)
         return True

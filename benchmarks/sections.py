@@ -47,7 +47,7 @@ def steady_rounds() -> Table:
         settle(ours, d, 4000)
         product = Player(Product(federation).round)
         theirs = Player(Published(d, agents=AGENTS, radius=contenders.RADIUS).round)
-        best = Player(Federation(contenders.rank_one(d)).round)
+        best = Player(Federation(contenders.best_fedlinucb(d)).round)
         for player in (theirs, best):  # what a round costs does not depend on what was learnt
             settle(player, d, 2000 if d <= 100 else 100 if d <= 1000 else 0)
         alternate([ours, product], d, blocks=40, block=200)
@@ -60,7 +60,7 @@ def steady_rounds() -> Table:
                 f"{ours.steady / product.steady:.2f}",
             )
         )
-    names = ("FSCLB", "FedLinUCB", "rank-one", "product")
+    names = ("FSCLB", "FedLinUCB published", "FedLinUCB best", "product")
     ratios = ("published / ours", "ours / product")
     return Table("Steady round, buffered (us)", ("d, l", *names, *ratios), tuple(rows))
 
@@ -74,7 +74,7 @@ def whole_runs() -> Table:
             "buffered": Player(Federation(contenders.buffered(d, size)).round),
             "paper": Player(Federation(contenders.paper(d, size)).round),
             "published": Player(Published(d, agents=AGENTS, radius=contenders.RADIUS).round),
-            "rank-one": Player(Federation(contenders.rank_one(d)).round),
+            "best FedLinUCB": Player(Federation(contenders.best_fedlinucb(d)).round),
         }
         alternate(list(players.values()), d, blocks=rounds // 100, block=100)
         spent = {name: player.whole for name, player in players.items()}
@@ -89,7 +89,7 @@ def whole_runs() -> Table:
                 f"{slow / spent['paper']:.1f}",
             )
         )
-    names = ("buffered", "paper", "published", "rank-one", "literal")
+    names = ("buffered", "paper", "published", "best FedLinUCB", "literal")
     ratios = ("published / buffered", "published / paper", "literal / paper")
     return Table("Whole runs (us a round)", ("d, l", "rounds", *names, *ratios), tuple(rows))
 

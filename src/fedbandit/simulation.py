@@ -167,8 +167,9 @@ def _one_each(t: int, this: Round, name: str, given: ArrayLike) -> list[float]:
     """Return as a list (for a few numbers the faster form) what must be finite, one per arm."""
     values = np.asarray(given, float)
     listed: list[float] = values.tolist()
-    if values.shape != (len(this.arms),) or not isfinite(sum(listed)):
-        expected = f"{len(this.arms)} finite numbers, one for each arm"
+    arms = np.shape(this.arms)[:1]
+    if values.shape != arms or not (isfinite(sum(listed)) or all(map(isfinite, listed))):
+        expected = f"{arms[0] if arms else 0} finite numbers, one for each arm"
         raise _bad_round(t, f"{name} {values}", expected)
     return listed
 

@@ -1,6 +1,7 @@
 """Agents and servers by hand: saved states, late rewards, late messages, bad input."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit import errors
 from fedbandit.core.messages import Download
+from fedbandit.core.summary import empty_gram, empty_sketch
 
 D, M = 6, 3
 BUILDS: dict[str, Callable[[], fb.Recipe]] = {
@@ -25,6 +27,7 @@ BUILDS: dict[str, Callable[[], fb.Recipe]] = {
     "FedLinUCB, published": lambda: fb.FedLinUCB(
         dimension=D, agents=M, determinant="every-round", radius="paper"
     ),
+    "FedLinUCB, rank-one": lambda: fb.FedLinUCB(dimension=D, agents=M, determinant="rank-one"),
     "AsyncLinUCB": lambda: fb.AsyncLinUCB(dimension=D, agents=M, radius="paper"),
     "DisLinUCB": lambda: fb.DisLinUCB(dimension=D, agents=M, wait=3.0),
     "LinUCB": lambda: fb.LinUCB(dimension=D, agents=M, radius="paper"),
@@ -225,6 +228,34 @@ def test_keeping_what_is_held_already_or_does_not_fit() -> None:
         with pytest.raises((errors.OutOfOrder, errors.InvalidMessage)):
             keeper.keep(upload)
         assert_same_state(keeper.state(), before)
+
+
+@pytest.mark.parametrize("upload", [None, 5, fb.Upload(1, fb.Gram(np.eye(D)), np.zeros(D), 1)])
+def test_keeping_what_is_no_upload_of_ones_own(upload: Any) -> None:
+    agent = fb.FedLinUCB(dimension=D, agents=M).agent(0)
+    before = agent.state()
+    with pytest.raises(errors.InvalidMessage, match="of its own"):
+        agent.keep(upload)
+    assert_same_state(agent.state(), before)
+
+
+def test_trust_does_not_spread() -> None:
+    """What came from outside, and what is made of it, is checked wherever it goes."""
+    gram, broken = empty_gram(D), fb.Gram(np.full((D, D), np.nan))
+    assert gram.trusted
+    assert gram.merge(empty_gram(D)).trusted
+    assert not gram.merge(broken).trusted
+    sketch = empty_sketch(D, 3)
+    assert sketch.trusted
+    assert not replace(sketch, rows=np.full((1, D), np.nan)).trusted
+    rows = np.eye(2, D)
+    merged = sketch.merge(fb.Sketch(rows, 0.0, 3))
+    assert not merged.trusted
+    rows[:] = np.nan
+    assert np.isfinite(merged.rows).all()
+    server = fb.FedLinUCB(dimension=D, agents=M).server()
+    with pytest.raises(errors.InvalidMessage):
+        server.receive(fb.Upload(0, gram.merge(broken), np.zeros(D), 1))
 
 
 def test_async_agents_hold_exactly_what_the_server_thinks_they_hold() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedbandit as fb
-from fedbandit.core.pending_gram import Determinant
+from fedbandit.core.memory import Determinant
 from fedbandit.core.recipe import Recipe
 from fedbandit.worlds import Round, World
 from tests.core import literal
@@ -119,7 +119,7 @@ def test_a_buffer_as_small_as_the_sketch_is_the_papers_cadence() -> None:
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
-@pytest.mark.parametrize("determinant", ["rank-one", "every-round"])
+@pytest.mark.parametrize("determinant", ["when-needed", "rank-one", "every-round"])
 def test_fedlinucb(world: World, determinant: Determinant) -> None:
     d = world.dimension
     expected = literal.fedlinucb(list(world.rounds(ROUNDS)), d=d, M=M, alpha=1.0, lam=1.0, beta=0.3)

@@ -17,6 +17,7 @@ D, RIDGE = 6, 0.7
 MEMORIES: dict[str, Memory] = {
     "gram": GramMemory(D, RIDGE),
     "gram, every round": GramMemory(D, RIDGE, "every-round"),
+    "gram, when needed": GramMemory(D, RIDGE, "when-needed"),
     "sketch": SketchMemory(D, RIDGE, size=4),
     "sketch, uncompensated": SketchMemory(D, RIDGE, size=4, compensated=False),
     "sketch, nothing shed": SketchMemory(D, RIDGE, size=D + 1),
@@ -70,15 +71,15 @@ def test_growth(name: str, held: Array, new: Array, alpha: float) -> None:
     base = filled(memory, memory.empty(), held).summary()
     reading = memory.read(base)
     pending = memory.pending(base, reading)
-    start, matrix, lift = dense(memory, base), np.zeros((D, D)), 0.0
+    start = dense(memory, base)
     for x in new:
         pending.absorb(x, float(reading.squared_widths(x[None])[0]), 1.0)
         fired = pending.growth_exceeds(np.log1p(alpha))
         state = pending.state()
-        if "rows" in state:
-            matrix, lift = state["rows"].T @ state["rows"], state["shed"]
-        else:
-            matrix = state["matrix"]
+        rows, lift = state.get("rows", np.zeros((0, D))), state.get("shed", 0.0)
+        matrix = rows.T @ rows
+        if len(state.get("matrix", ())):
+            matrix = matrix + state["matrix"]
         grown = np.linalg.slogdet(start + matrix + lift * np.eye(D))[1]
         growth = grown - np.linalg.slogdet(start)[1]
         if abs(growth - np.log1p(alpha)) > 1e-7:

@@ -127,3 +127,29 @@ def test_leading_eigenpairs_of_every_size(n: int) -> None:
     np.testing.assert_allclose(
         vectors @ matrix, values[:count, None] * vectors, atol=1e-11 * max(n, 1)
     )
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-150, 1e-155, 1e-160, 1e-163, 1e-170])
+@pytest.mark.parametrize("arms", ["unit", "one-hot"])
+def test_a_few_arms_again_and_again(arms: str, size: float) -> None:
+    """Rows off the diagonal then fall by sixteen digits a step, until their squares vanish."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n, d = (int(side) for side in rng.integers(4, 60, size=2))
+        few = np.eye(d)[rng.integers(d, size=3)]
+        if arms == "unit":
+            few = rng.standard_normal((3, d))
+        rows = few[rng.integers(3, size=n)]
+        rows[-2:] = size * rng.standard_normal((2, d))
+        matrix = rows @ rows.T
+        values, vectors = halved_eigenpairs(matrix, n)
+        scale = np.abs(matrix).max()
+        np.testing.assert_allclose(vectors @ vectors.T, np.eye(n), atol=1e-13 * n)
+        np.testing.assert_allclose((vectors.T * values) @ vectors, matrix, atol=1e-13 * n * scale)
+
+
+def test_what_has_no_eigenvalues_is_left_to_lapack() -> None:
+    matrix = np.full((5, 5), np.nan)
+    assert not np.isfinite(halved_eigenpairs(matrix, 2)[0]).any()
+    with pytest.raises(np.linalg.LinAlgError):
+        leading_eigenpairs(matrix, 2)

@@ -39,11 +39,17 @@ def test_sparse_is_dense(name: str, form: str) -> None:
     assert_same_state({"shown": sparse.state()["shown"]}, {"shown": dense.state()["shown"]})
 
 
-def test_entries_that_are_there_twice_count_as_their_sum() -> None:
-    twice = scipy.sparse.coo_matrix(([1.0, 2.0, 1.0], ([0, 0, 1], [3, 3, 3])), shape=(2, D))
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int8"])
+def test_entries_that_are_there_twice_count_as_their_sum(dtype: str) -> None:
+    entries = np.array([100, 100, 120], dtype=dtype)
+    twice = scipy.sparse.csr_array((entries, [3, 3, 3], [0, 2, 3]), shape=(2, D))
     for name in ("FSCLB", "FedLinUCB"):
         one, other = BUILDS[name]().agent(0), BUILDS[name]().agent(0)
-        assert one.choose(twice) == other.choose(twice.toarray()) == 0
+        written = np.zeros((2, D))
+        written[:, 3] = 200.0, 120.0
+        assert one.choose(twice) == other.choose(written) == 0
+        np.testing.assert_array_equal(one.state()["shown"], written)
+    np.testing.assert_array_equal(twice.data, entries)
 
 
 def test_sparse_arms_are_copied() -> None:
@@ -72,5 +78,30 @@ def test_bad_sparse_arms_change_nothing(name: str, arms: Any, complaint: str) ->
     agent.choose(np.eye(3, D))
     before = agent.state()
     with pytest.raises(errors.InvalidArms, match=complaint):
+        agent.choose(arms)
+    assert_same_state(agent.state(), before)
+
+
+def misplaced(place: int) -> scipy.sparse.csr_array:
+    arms = scipy.sparse.csr_array(np.eye(2, D))
+    arms.indices[1] = place
+    return arms
+
+
+@pytest.mark.parametrize("name", ["FSCLB", "LinUCB"])
+@pytest.mark.parametrize(
+    "arms",
+    [
+        misplaced(50_000_000),
+        misplaced(-3),
+        scipy.sparse.csr_array(np.eye(2, D) * 1j),
+        scipy.sparse.coo_array(np.ones(D)),
+        scipy.sparse.csr_array,
+    ],
+)
+def test_what_is_no_matrix_of_numbers(name: str, arms: Any) -> None:
+    agent = BUILDS[name]().agent(0)
+    before = agent.state()
+    with pytest.raises(errors.InvalidArms):
         agent.choose(arms)
     assert_same_state(agent.state(), before)

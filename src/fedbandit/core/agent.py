@@ -185,6 +185,15 @@ class Agent:
                     fix="Leave it out: the agent holds what it has sent.",
                 )
             )
+        if not isinstance(upload, Upload) or upload.agent != self.index:
+            raise InvalidMessage(
+                complaint(
+                    f"keep, agent {self.index}",
+                    got=f"a {type(upload).__name__}",
+                    expected="an Upload of its own",
+                    fix="Hand it what its own observe returned.",
+                )
+            )
         self._parts.memory.check(upload.summary)
         check_moment(upload.moment, upload.count, self._dimension)
         base, moment = self._base.merge(upload.summary), self._base_moment + upload.moment
@@ -300,9 +309,9 @@ class Agent:
         return chosen
 
     def _choose_blindly(self, given: Array | SparseArms) -> int:
-        shown = given.dense() if isinstance(given, SparseArms) else np.array(given)
-        if not np.isfinite(shown).all():
-            raise arms_not_finite(shown)
+        shown = given if isinstance(given, SparseArms) else np.array(given)
+        if not np.isfinite(given.data if isinstance(given, SparseArms) else given).all():
+            raise arms_not_finite(given.dense() if isinstance(given, SparseArms) else given)
         self._shown, self._widths, self._widths_of = shown, np.zeros(len(shown)), self._policy
         return self._draw(len(shown))
 

@@ -57,7 +57,7 @@ def checked_arms(arms: ArrayLike | SparseLike, dimension: int) -> Array | Sparse
     if isinstance(arms, np.ndarray) or not isinstance(arms, SparseLike):
         given: Array | SparseArms = _plain(arms, dimension)
     else:
-        given = sparse_arms(arms)
+        given = _sparse(arms, dimension)
     shape = given.shape
     if len(shape) != 2 or shape[1] != dimension or shape[0] == 0:
         many = "Arms of many decisions, B x K x d, are for choose_many."
@@ -125,9 +125,16 @@ def too_large(x: Array, reward: float) -> InvalidArms:
     return InvalidArms(complaint("observe", got=got, expected=expected, fix=fix))
 
 
+def _sparse(arms: SparseLike, dimension: int) -> SparseArms:
+    try:
+        return sparse_arms(arms)
+    except (TypeError, ValueError, IndexError) as error:
+        raise _bad_arms(str(error), dimension) from error
+
+
 def _plain(arms: ArrayLike, dimension: int) -> Array:
     """Return what is a float64 array in C order already as it is, anything else as a copy."""
-    if type(arms) is np.ndarray and arms.dtype is _FLOAT64 and arms.flags.carray:
+    if type(arms) is np.ndarray and arms.dtype == _FLOAT64 and arms.flags.carray:
         return arms
     return _floats(arms, dimension)
 

@@ -37,9 +37,11 @@ class Kernel(Generic[P, R]):
     ``kernel.run(...)`` is ``kernel(...)`` without the third of a microsecond that the detour costs.
     """
 
-    def __init__(self, source: Callable[P, R], plain: Callable[P, R]) -> None:
+    def __init__(
+        self, source: Callable[P, R], plain: Callable[P, R], *, lets_go: bool = False
+    ) -> None:
         update_wrapper(self, source)
-        self.source, self.plain = source, plain
+        self.source, self.plain, self._lets_go = source, plain, lets_go
         quiet = np.errstate(all="ignore")(plain)  # as compiled code is
         self.run: Callable[P, R] = self._compile_and_run if COMPILES else quiet
 
@@ -58,7 +60,11 @@ class Kernel(Generic[P, R]):
             if isinstance(other := names.get(name), Kernel):
                 names[name] = other.compiled
         linked = update_wrapper(FunctionType(source.__code__, names, source.__name__), source)
-        how: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "arcp"}}
+        how: dict[str, Any] = {
+            "error_model": "numpy",
+            "fastmath": {"reassoc", "contract", "arcp"},
+            "nogil": self._lets_go,
+        }
         try:
             return cast(Callable[P, R], numba.njit(linked, cache=True, **how))
         except RuntimeError:  # nowhere to keep it: a read-only install without a home
@@ -95,6 +101,11 @@ def load() -> None:
 def kernel(function: Callable[P, R]) -> Kernel[P, R]:
     """Mark a function to be compiled when it is first called."""
     return Kernel(function, function)
+
+
+def long_kernel(function: Callable[P, R]) -> Kernel[P, R]:
+    """Mark a function that takes so long that other threads should run meanwhile."""
+    return Kernel(function, function, lets_go=True)
 
 
 def kernel_or(plain: Callable[P, R]) -> Callable[[Callable[P, R]], Kernel[P, R]]:

@@ -14,14 +14,6 @@ from fedbandit.core.compiler import kernel, kernel_or
 
 Array = NDArray[np.float64]
 
-MARGIN: Final = 1e-9
-"""What is closer than this counts as equal, wherever a comparison decides something.
-
-With unit arms and ridge 1 the first choice is an exact tie, and with alpha = 1 so is the first
-trigger. Rounding would then decide, and two correct programs would part ways.
-"""
-
-
 LARGEST: Final = 1e140
 """What the square of an observation, or of arm times reward, must stay under."""
 
@@ -100,6 +92,20 @@ def _growth_by_cholesky(
         before = -(lift + np.log1p(shed / (squares + ridge)).sum())
     root = np.linalg.cholesky(whole)
     return float(2.0 * np.log(np.diag(root)).sum() - before)
+
+
+def gram_growth(inverse: Array, pending: Array) -> float:
+    """Return log det(V + P^T P) - log det V = log det(I + P V^{-1} P^T), from V^{-1}.
+
+    Cost O(n d^2 + n^3) for n pending rows.
+    """
+    inner = pending @ inverse @ pending.T
+    try:
+        root = np.linalg.cholesky(inner + np.eye(len(pending)))
+        return 2.0 * float(np.log(root.diagonal()).sum())
+    except np.linalg.LinAlgError:  # rounding has made it indefinite
+        values = np.linalg.eigvalsh(0.5 * (inner + inner.T))
+        return float(np.log1p(np.maximum(values, 0.0)).sum())
 
 
 def spd_inverse(matrix: Array, ridge: float) -> tuple[Array, float]:
@@ -201,8 +207,3 @@ def absorb_into_gram(
             matrix[i, j] += x[i] * x[j]
             inverse[i, j] -= scaled * solved[j]
     return gain
-
-
-def exceeds(value: float, threshold: float) -> bool:
-    """Say whether a growth lies above its threshold by more than the margin."""
-    return value > threshold + MARGIN * max(1.0, abs(threshold))

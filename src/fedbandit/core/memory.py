@@ -1,13 +1,14 @@
 """How agents and server remember: a Gram matrix or a sketch, as a part that recipes choose."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from fedbandit.core.linalg import Array
 from fedbandit.core.pending import Pending
-from fedbandit.core.pending_gram import Determinant, PendingGram
+from fedbandit.core.pending_gram import PendingGram
+from fedbandit.core.pending_rows import PendingRows
 from fedbandit.core.pending_sketch import PendingSketch
 from fedbandit.core.state import State, array, number
 from fedbandit.core.summary import (
@@ -23,6 +24,7 @@ from fedbandit.core.summary import (
 from fedbandit.errors import InvalidMessage, InvalidState, complaint
 
 S = TypeVar("S", bound=Summary)
+Determinant = Literal["when-needed", "rank-one", "every-round"]
 
 _HUGE = 1e150  # squares of anything larger overflow
 _LOOSE = 1.0 + 1e-9
@@ -73,7 +75,12 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GramMemory:
-    """Remember X^T X itself."""
+    """Remember X^T X itself.
+
+    ``determinant`` is how pending data grows it: only when that could matter, for agents that
+    decide on their base alone; by rank-one updates, which also serve those that decide on both; or
+    from scratch at every observation.
+    """
 
     dimension: int
     ridge: float
@@ -92,8 +99,10 @@ class GramMemory:
         """Read as ridge I + X^T X."""
         return summary.read(self.ridge)
 
-    def pending(self, base: Gram, reading: GramReading) -> PendingGram:
+    def pending(self, base: Gram, reading: GramReading) -> Pending:
         """Return an empty buffer."""
+        if self.determinant == "when-needed":
+            return PendingRows(base, reading, ridge=self.ridge)
         return PendingGram(base, reading, ridge=self.ridge, determinant=self.determinant)
 
     def check(self, summary: object) -> None:

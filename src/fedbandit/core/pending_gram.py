@@ -5,11 +5,10 @@ from typing import Literal, Self
 
 import numpy as np
 
-from fedbandit.core.linalg import Array, absorb_into_gram, exceeds, fits
+from fedbandit.core.linalg import Array, absorb_into_gram, fits
+from fedbandit.core.scores import exceeds
 from fedbandit.core.state import State, array, integer, number
-from fedbandit.core.summary import Gram, GramReading
-
-Determinant = Literal["rank-one", "every-round"]
+from fedbandit.core.summary import Gram, GramReading, trusted
 
 _MOST_UPDATES = 2000
 _LARGE_GAIN = 1e6
@@ -24,7 +23,12 @@ class PendingGram:
     """
 
     def __init__(
-        self, base: Gram, reading: GramReading, *, ridge: float, determinant: Determinant
+        self,
+        base: Gram,
+        reading: GramReading,
+        *,
+        ridge: float,
+        determinant: Literal["rank-one", "every-round"],
     ) -> None:
         self._base, self._base_reading = base, reading
         self._ridge, self._determinant = ridge, determinant
@@ -55,7 +59,7 @@ class PendingGram:
 
     def summary(self) -> Gram:
         """Return a copy of the pending matrix."""
-        return Gram(self._matrix.copy(), trusted=True)
+        return trusted(Gram(self._matrix.copy()))
 
     def reading(self) -> GramReading:
         """Return base and pending read together; valid until the next absorb."""

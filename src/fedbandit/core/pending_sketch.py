@@ -8,14 +8,14 @@ import numpy as np
 from fedbandit.core.linalg import (
     Array,
     append_row,
-    exceeds,
     row_products,
     sketch_growth,
     triangle_of,
 )
+from fedbandit.core.scores import exceeds
 from fedbandit.core.shrink import shed_one, shrink
 from fedbandit.core.state import State, array, integer, misfit, not_negative
-from fedbandit.core.summary import Sketch, SketchReading
+from fedbandit.core.summary import Sketch, SketchReading, trusted
 
 _FIRST_ROWS = 8
 _ROUNDING = 1e-15  # what a squared width may lose to cancellation, relative to |x|^2 / ridge
@@ -95,7 +95,7 @@ class PendingSketch:
         if len(self._squares) != self._filled or self._updates:
             self._shrink()
         rows = self._rows[: self._filled].copy()
-        return Sketch(rows, self._shed, self._base.size, trusted=True)
+        return trusted(Sketch(rows, self._shed, self._base.size))
 
     def reading(self) -> SketchReading:
         """Return base and pending merged and read together."""

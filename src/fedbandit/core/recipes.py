@@ -5,9 +5,8 @@ from math import log
 from typing import Final, Literal
 
 from fedbandit.core.checks import one_of, real, whole
-from fedbandit.core.memory import GramMemory, SketchMemory
+from fedbandit.core.memory import Determinant, GramMemory, SketchMemory
 from fedbandit.core.parts import Parts
-from fedbandit.core.pending_gram import Determinant
 from fedbandit.core.radius import Constant, Federated, Radius, SelfNormalised, Uncompensated
 from fedbandit.core.recipe import Recipe, recipe
 from fedbandit.core.reply import ToAll, ToOwed
@@ -64,15 +63,16 @@ def FedLinUCB(
     alpha: float = 1.0,
     ridge: float = 1.0,
     radius: PaperRadius = 0.5,
-    determinant: Determinant = "rank-one",
+    determinant: Determinant = "when-needed",
     bounds: Bounds = Bounds(),
 ) -> Parts:
     """FedLinUCB (He et al. 2022): FSCLB's protocol with the whole d x d matrix.
 
     ``determinant="every-round"`` computes the trigger as published, in O(d^3) a round;
-    ``"rank-one"`` gives the same decisions in O(d^2).
+    ``"rank-one"`` in O(d^2); ``"when-needed"`` in O(d), and in full only when a bound on it reaches
+    the threshold. Decisions are the same.
     """
-    one_of("determinant", determinant, ["rank-one", "every-round"])
+    one_of("determinant", determinant, ["when-needed", "rank-one", "every-round"])
     memory = GramMemory(dimension, real("ridge", ridge), determinant)
     real("alpha", alpha)
     paper = Federated(dimension=dimension, agents=agents, alpha=alpha, ridge=ridge, bounds=bounds)

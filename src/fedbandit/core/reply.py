@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Protocol
 
-from fedbandit.core.linalg import exceeds
 from fedbandit.core.messages import Collect, Directed, Upload
+from fedbandit.core.scores import exceeds
 
 if TYPE_CHECKING:
     from fedbandit.core.server import Server

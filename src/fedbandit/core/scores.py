@@ -1,4 +1,4 @@
-"""Which arm to play: upper confidence bounds and the first best of them.
+"""The comparisons that decide: which arm to play, and whether a growth exceeds its threshold.
 
 Arms are K x d, or sparse: ``data``, ``indices`` and ``indptr`` as in compressed sparse rows. Every
 function that decides returns -1, and writes nothing, if a score is not finite; else it fills
@@ -6,14 +6,27 @@ function that decides returns -1, and writes nothing, if a score is not finite; 
 """
 
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.compiler import kernel, kernel_or
-from fedbandit.core.linalg import MARGIN, Array, row_products_numpy, sketch_squared_widths
+from fedbandit.core.linalg import Array, row_products_numpy, sketch_squared_widths
 
 Integers = NDArray[np.int64]
+
+MARGIN: Final = 1e-9
+"""What is closer than this counts as equal, wherever a comparison decides something.
+
+With unit arms and ridge 1 the first choice is an exact tie, and with alpha = 1 so is the first
+trigger. Rounding would then decide, and two correct programs would part ways.
+"""
+
+
+def exceeds(value: float, threshold: float) -> bool:
+    """Say whether a growth lies above its threshold by more than the margin."""
+    return value > threshold + MARGIN * max(1.0, abs(threshold))
 
 
 def first_best_numpy(scores: Array) -> int:

@@ -9,13 +9,14 @@ in memory and only the vectors that are kept are turned back; without a compiler
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandit.core.compiler import COMPILES, kernel, kernel_or
+from fedbandit.core.compiler import COMPILES, kernel, kernel_or, long_kernel
 from fedbandit.core.linalg import Array
 
 _EPSILON = 2.220446049250313e-16
 _MOST_STEPS = 60
 _CLOSE = 1e-9
 _VANISHED = 1e-300
+_NOTHING = 1e-50  # of a matrix whose largest entry is 1; its square is a number
 _STRIDE = 16  # what a compiled loop handles at once; rows are padded to a multiple of it
 _LARGEST_SIDE = 256  # beyond which LAPACK's blocks win
 
@@ -77,12 +78,14 @@ def leading_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
     The matrix (n x n) is symmetric and positive semidefinite. Cost O(n^3).
     """
     if COMPILES and 2 < len(matrix) <= _LARGEST_SIDE:
-        return halved_eigenpairs(matrix, count)
+        values, vectors = halved_eigenpairs(matrix, count)
+        if np.isfinite(values.sum()):
+            return values, vectors
     values, vectors = np.linalg.eigh(matrix)
     return values[::-1], np.ascontiguousarray(vectors.T[::-1][:count])
 
 
-@kernel
+@long_kernel
 def halved_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
     """Return the same, for n > 2: tridiagonal form, two halves, and the row between them.
 
@@ -153,11 +156,11 @@ def decreasing(diagonal: Array, middle: int) -> NDArray[np.int64]:
     for at in range(len(diagonal)):
         if at == middle:
             continue
-        place = filled
-        while place > 0 and diagonal[order[place - 1]] < diagonal[at]:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = at
+        slot = filled
+        while slot > 0 and diagonal[order[slot - 1]] < diagonal[at]:
+            order[slot] = order[slot - 1]
+            slot -= 1
+        order[slot] = at
         filled += 1
     return order
 
@@ -217,7 +220,7 @@ def reflection(row: Array, start: int, end: int, v: Array) -> tuple[float, float
         rest += row[j] * row[j]
     head = row[start]
     v[start] = 1.0
-    if rest == 0.0:
+    if rest < _NOTHING * _NOTHING:
         return 0.0, head
     beta = -np.copysign(np.sqrt(head * head + rest), head)
     scale = 1.0 / (head - beta)
@@ -230,47 +233,64 @@ def reflection(row: Array, start: int, end: int, v: Array) -> tuple[float, float
 def ql_iterations(diagonal: Array, beside: Array) -> Array:
     """Make a tridiagonal matrix diagonal, in place, by implicitly shifted QL.
 
-    Returns the eigenvectors as rows, in the order of the diagonal.
-
-    Each sweep chases a rotation from the end of an unreduced block up to its start; Wilkinson's
-    shift makes the first off-diagonal entry vanish after one to two sweeps.
+    Returns the eigenvectors as rows, in the order of the diagonal. Entries are at most about 1, so
+    what is below ``_NOTHING`` is. If an eigenvalue does not come out, it is not a number.
     """
     n = len(diagonal)
     vectors = np.zeros((n, padded(n)))
     for i in range(n):
         vectors[i, i] = 1.0
     for first in range(n):
-        for _ in range(_MOST_STEPS):
+        steps = 0
+        while True:
             last = first
             while last < n - 1:
                 size = abs(diagonal[last]) + abs(diagonal[last + 1])
-                if abs(beside[last]) <= _EPSILON * size or abs(beside[last]) < _VANISHED:
+                if abs(beside[last]) <= max(_EPSILON * size, _NOTHING):
                     break
                 last += 1
             if last == first:
                 break
-            gap = (diagonal[first + 1] - diagonal[first]) / (2.0 * beside[first])
-            reach = gap + np.copysign(np.sqrt(gap * gap + 1.0), gap)
-            bulge = diagonal[last] - diagonal[first] + beside[first] / reach
-            sine, cosine, moved = 1.0, 1.0, 0.0
-            for i in range(last - 1, first - 1, -1):
-                chased, kept = sine * beside[i], cosine * beside[i]
-                norm = np.sqrt(chased * chased + bulge * bulge)
-                beside[i + 1] = norm
-                if norm == 0.0:
-                    break
-                sine, cosine = chased / norm, bulge / norm
-                before = diagonal[i + 1] - moved
-                turned = (diagonal[i] - before) * sine + 2.0 * cosine * kept
-                moved = sine * turned
-                diagonal[i + 1] = before + moved
-                bulge = cosine * turned - kept
-                rotate(vectors[i], vectors[i + 1], cosine, sine)
-            diagonal[first] -= moved
-            beside[first], beside[last] = bulge, 0.0
+            if steps == _MOST_STEPS:
+                diagonal[first] = np.nan
+                break
+            ql_sweep(diagonal, beside, vectors, first, last)
+            steps += 1
     trimmed = np.empty((n, n))
     place(vectors[:, :n], trimmed, 0, 1.0)
     return trimmed
+
+
+@kernel
+def ql_sweep(diagonal: Array, beside: Array, vectors: Array, first: int, last: int) -> None:
+    """Chase a rotation from the end of an unreduced block up to its start.
+
+    Wilkinson's shift makes the first entry beside the diagonal vanish after one to two sweeps. A
+    rotation that vanishes on the way splits the block: the next sweep starts from there.
+    """
+    gap = (diagonal[first + 1] - diagonal[first]) / (2.0 * beside[first])
+    reach = gap + np.copysign(np.sqrt(gap * gap + 1.0), gap)
+    bulge = diagonal[last] - diagonal[first] + beside[first] / reach
+    sine, cosine, moved = 1.0, 1.0, 0.0
+    for i in range(last - 1, first - 1, -1):
+        chased, kept = sine * beside[i], cosine * beside[i]
+        norm = np.sqrt(chased * chased + bulge * bulge)
+        beside[last] = 0.0
+        if norm < _NOTHING:
+            beside[i + 1] = 0.0
+            diagonal[i + 1] -= moved
+            return
+        if i + 1 < last:
+            beside[i + 1] = norm
+        sine, cosine = chased / norm, bulge / norm
+        before = diagonal[i + 1] - moved
+        turned = (diagonal[i] - before) * sine + 2.0 * cosine * kept
+        moved = sine * turned
+        diagonal[i + 1] = before + moved
+        bulge = cosine * turned - kept
+        rotate(vectors[i], vectors[i + 1], cosine, sine)
+    diagonal[first] -= moved
+    beside[first] = bulge
 
 
 @kernel
@@ -327,14 +347,14 @@ def arrowhead_eigh(squares: Array, crossed: Array, corner: float) -> tuple[Array
     for j in range(1, n):
         poles[j] = min(poles[j], poles[j - 1] - rounding)
     weights = np.maximum(crossed * crossed, rounding * rounding)
-    values, vectors = np.empty(n + 1), np.empty((n + 1, n + 1))
+    values, vectors, offsets = np.empty(n + 1), np.empty((n + 1, n + 1)), np.empty(n)
     for i in range(n + 1):
         top = poles[i - 1] if i > 0 else poles[0] + corner + 2.0 * (n + 1) * rounding
         bottom = poles[i] if i < n else min(poles[n - 1], 0.0) - 2.0 * (n + 1) * rounding
-        near, root = _secular_root(poles, weights, corner, i, bottom, top)
+        near, root = _secular_root(poles, weights, corner, i, bottom, top, offsets)
         values[i] = poles[near] + root
         for j in range(n):
-            vectors[i, j] = root - (poles[j] - poles[near])
+            vectors[i, j] = root - offsets[j]
     exact = np.abs(vectors[n, :n])
     for i in range(n):
         for j in range(n):
@@ -352,11 +372,18 @@ def arrowhead_eigh(squares: Array, crossed: Array, corner: float) -> tuple[Array
 
 @kernel
 def _secular_root(
-    poles: Array, weights: Array, corner: float, i: int, bottom: float, top: float
+    poles: Array,
+    weights: Array,
+    corner: float,
+    i: int,
+    bottom: float,
+    top: float,
+    offsets: Array,
 ) -> tuple[int, float]:
     """Return the root of mu - a - sum w_j / (mu - p_j) between two poles, and its nearest pole.
 
-    The root is returned as its distance from that pole, which keeps all its digits. At each
+    The root is returned as its distance from that pole, which keeps all its digits, and ``offsets``
+    is filled with those of the other poles. At each
     step the near pole stays as it is and the rest of the equation is replaced by its tangent: that
     leaves a quadratic to solve. A step out of the bracket becomes a bisection.
     """
@@ -367,6 +394,8 @@ def _secular_root(
     near = i - 1 if i == len(poles) or (value <= 0.0 and i > 0) else i
     side = 1.0 if near == i else -1.0
     origin, weight = poles[near], weights[near]
+    for j in range(len(poles)):
+        offsets[j] = poles[j] - origin
     low = bottom - origin if value > 0.0 else bottom - origin + middle
     high = bottom - origin + middle if value > 0.0 else top - origin
     least, most, root = low, high, 0.5 * (low + high)
@@ -374,7 +403,7 @@ def _secular_root(
     for _ in range(_MOST_STEPS):
         total, slope = 0.0, 0.0
         for j in range(len(poles)):
-            inverse = 1.0 / (root - (poles[j] - origin))
+            inverse = 1.0 / (root - offsets[j])
             total += weights[j] * inverse
             slope += weights[j] * inverse * inverse
         others, tangent = origin - corner + root - total, 1.0 + slope
@@ -386,7 +415,8 @@ def _secular_root(
         reach = np.sqrt(half * half + tangent * weight)
         step = side * (weight / (half + reach) if half > 0.0 else (reach - half) / tangent)
         if abs(step - root) <= _CLOSE * abs(root):  # quadratic: one more is exact to rounding
-            root = step if least <= step <= most and step != 0.0 else root
+            step = min(max(step, least), most)
+            root = step if step != 0.0 else root
             break
         root = step if low <= step <= high and step != 0.0 else 0.5 * (low + high)
     weights[near] = weight

@@ -60,14 +60,24 @@ class SparseLike(Protocol):
 
 
 def sparse_arms(arms: SparseLike) -> SparseArms:
-    """Return a copy of scipy's sparse arms in float64, in compressed rows, each entry once."""
-    rows = arms.tocsr()
+    """Return a copy of scipy's sparse arms in float64, in compressed rows, each entry once.
+
+    Raises ValueError for what is not a matrix of real numbers, or has entries outside it.
+    """
+    if getattr(arms, "ndim", 0) != 2 or getattr(arms, "dtype", np.dtype(object)).kind not in "fiub":
+        raise ValueError("sparse arms that are no matrix of real numbers")
+    rows = arms.tocsr().astype(np.float64)
+    _check_places(rows.indices, rows.indptr, rows.shape[1])
     if not rows.has_canonical_format:
-        rows = rows.copy()
         rows.sum_duplicates()
     return SparseArms(
-        rows.data.astype(np.float64),
-        rows.indices.astype(np.int64),
-        rows.indptr.astype(np.int64),
-        int(rows.shape[1]),
+        rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64), int(rows.shape[1])
     )
+
+
+def _check_places(indices: Integers, indptr: Integers, columns: int) -> None:
+    """Raise ValueError for entries that lie nowhere: compiled code would read them all the same."""
+    inside = not len(indices) or (indices.min() >= 0 and indices.max() < columns)
+    ordered = indptr[0] == 0 and indptr[-1] <= len(indices) and (np.diff(indptr) >= 0).all()
+    if not (inside and ordered):
+        raise ValueError("sparse arms with entries outside the matrix")

@@ -5,7 +5,7 @@ place, so that one summary may be held by a server and many agents at once.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -74,6 +74,9 @@ class Reading(Protocol):
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
         """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
         ...
+
+
+S = TypeVar("S", bound=Summary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,7 @@ class Gram:
     """
 
     matrix: Array
-    trusted: bool = field(default=False, repr=False, kw_only=True)
+    trusted: bool = field(default=False, init=False, repr=False)
     _readings: dict[float, GramReading] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -173,7 +176,8 @@ class Gram:
 
     def merge(self, other: Self, /) -> Self:
         """Return the Gram matrix of both histories. Cost O(d^2)."""
-        return replace(self, matrix=self.matrix + other.matrix, trusted=True)
+        merged = replace(self, matrix=self.matrix + other.matrix)
+        return trusted(merged) if self.trusted and other.trusted else merged
 
     def read(self, ridge: float) -> GramReading:
         """Read as ridge I + X^T X. Cost O(d^3), once."""
@@ -195,7 +199,7 @@ class Sketch:
     rows: Array
     shed: float
     size: int
-    trusted: bool = field(default=False, repr=False, kw_only=True)
+    trusted: bool = field(default=False, init=False, repr=False)
     squares: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -220,10 +224,12 @@ class Sketch:
     def merge(self, other: Self, /) -> Self:
         """Return a sketch of both histories (paper, Alg. 2 lines 1-7). Cost O(l^3 + l^2 d)."""
         shed = self.shed + other.shed
-        if not len(self.rows):
-            return replace(other, shed=shed)
-        rows, delta = shrink(np.vstack([self.rows, other.rows]), self.size)
-        return replace(self, rows=rows, shed=shed + delta, trusted=True)
+        if len(self.rows):
+            rows, delta = shrink(np.vstack([self.rows, other.rows]), self.size)
+        else:
+            rows, delta = other.rows.copy(), 0.0
+        merged = replace(self, rows=rows, shed=shed + delta)
+        return trusted(merged) if self.trusted and other.trusted else merged
 
     def read(self, ridge: float, *, compensated: bool = True) -> SketchReading:
         """Read as (ridge + shed) I + S^T S, or without shed, as classical Frequent Directions does.
@@ -234,17 +240,26 @@ class Sketch:
         return SketchReading(self.rows, self.squares, lifted, self.shed)
 
 
+def trusted(made: S) -> S:
+    """Mark a summary as made here of what is known to be sound; whoever receives it need not check.
+
+    A copy with other numbers in it is not marked, nor is a merge with one that is not.
+    """
+    object.__setattr__(made, "trusted", True)
+    return made
+
+
 def empty_gram(dimension: int) -> Gram:
     """Return the Gram matrix of no observations."""
-    return Gram(np.zeros((dimension, dimension)), trusted=True)
+    return trusted(Gram(np.zeros((dimension, dimension))))
 
 
 def empty_sketch(dimension: int, size: int) -> Sketch:
     """Return the sketch of no observations."""
-    return Sketch(np.zeros((0, dimension)), 0.0, size, trusted=True)
+    return trusted(Sketch(np.zeros((0, dimension)), 0.0, size))
 
 
 def sketch_of(rows: Array, *, shed: float, size: int) -> Sketch:
     """Make a sketch of m rows, orthogonal or not, many or few. Cost O(m^3 + m^2 d)."""
     kept, delta = shrink(rows, size)
-    return Sketch(kept, shed + delta, size, trusted=True)
+    return trusted(Sketch(kept, shed + delta, size))

@@ -181,7 +181,7 @@ def _time_claims(found: Sequence[TimeFinding]) -> list[Claim]:
         ),
         Claim(
             claim,
-            "against FedLinUCB in its best form (rank-one updates)",
+            "against FedLinUCB in its best form (a determinant only when needed)",
             _taken("time", [each.best for each in found]),
             tuple(each.against_best for each in found),
         ),

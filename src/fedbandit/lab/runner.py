@@ -19,9 +19,13 @@ from fedbandit.errors import LocalError, complaint
 from fedbandit.lab.lock import sole_writer
 from fedbandit.lab.progress import Progress
 from fedbandit.lab.store import Store, open_store, record
+from fedbandit.lab.tape import kept
 from fedbandit.lab.task import Task
 from fedbandit.lab.workers import follow, interrupts_held
 from fedbandit.simulation import simulate, warm_up
+from fedbandit.worlds.round import World
+
+_TOGETHER = 8  # tasks that one worker makes of a tape in one go
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,10 @@ def _compile_once(tasks: Sequence[Task]) -> None:
 
 def _make(tasks: Sequence[Task], store: Store, workers: int) -> Generator[Task, None, None]:
     """Yield every task when its record is on disk, in the order in which they finish."""
+    groups = _sharing_a_world(tasks)
     if workers <= 1:
-        for task in tasks:
-            _make_one(task, store)
-            yield task
+        for group in groups:
+            yield from _make_group(group, store)
         return
     parallel = Parallel(
         n_jobs=workers,
@@ -93,11 +97,11 @@ def _make(tasks: Sequence[Task], store: Store, workers: int) -> Generator[Task, 
     )
     with interrupts_held():
         finished = parallel(
-            delayed(_make_in_worker)(index, task, store) for index, task in enumerate(tasks)
+            delayed(_make_in_worker)(index, group, store) for index, group in enumerate(groups)
         )
     try:
         for index in finished:
-            yield tasks[index]
+            yield from groups[index]
     except BrokenProcessPool as error:
         raise _worker_lost(workers) from error
     finally:
@@ -106,17 +110,36 @@ def _make(tasks: Sequence[Task], store: Store, workers: int) -> Generator[Task, 
             finished.close()
 
 
-def _make_in_worker(index: int, task: Task, store: Store) -> int:
-    """Make one task and name it by its index, which is cheaper to send back than the task."""
-    _make_one(task, store)
+def _sharing_a_world(tasks: Sequence[Task]) -> list[list[Task]]:
+    """Put tasks on one world, and as many rounds of it, together, a few at a time."""
+    by_tape: dict[tuple[int, int], list[Task]] = {}
+    for task in tasks:
+        by_tape.setdefault((id(task.world), task.rounds), []).append(task)
+    return [
+        group[start : start + _TOGETHER]
+        for group in by_tape.values()
+        for start in range(0, len(group), _TOGETHER)
+    ]
+
+
+def _make_in_worker(index: int, group: Sequence[Task], store: Store) -> int:
+    """Make a group and name it by its index, which is cheaper to send back than its tasks."""
+    for _ in _make_group(group, store):
+        pass
     return index
 
 
-def _make_one(task: Task, store: Store) -> None:
+def _make_group(group: Sequence[Task], store: Store) -> Iterator[Task]:
+    """Make tasks that share a world, whose tape is drawn once if it is short enough to keep."""
     compiler.load()  # a BLAS that is loaded later would not be limited
-    with _named(task), threadpool_limits(limits=1):
-        trace = simulate(task.recipe, task.world, rounds=task.rounds)
-        store.write(task.key, record(task, trace))
+    world: World | None = None
+    for task in group:
+        with _named(task), threadpool_limits(limits=1):
+            if world is None:
+                world = kept(task.world, task.rounds) if len(group) > 1 else task.world
+            trace = simulate(task.recipe, world, rounds=task.rounds)
+            store.write(task.key, record(task, trace))
+        yield task
 
 
 @contextmanager

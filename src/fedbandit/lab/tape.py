@@ -1,0 +1,38 @@
+"""A world's tape, drawn once and played by several algorithms."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import chain, islice
+
+import numpy as np
+
+from fedbandit.worlds.round import Round, World
+
+_MOST = 2**28  # bytes of arms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """The first rounds of a world, in memory."""
+
+    dimension: int
+    agents: int
+    played: tuple[Round, ...]
+
+    def rounds(self, n: int) -> Iterator[Round]:
+        """Yield the first n rounds again, or all there are."""
+        return islice(self.played, n)
+
+
+def kept(world: World, rounds: int) -> World:
+    """Return a world with the same first rounds, in memory; the world itself if they are large.
+
+    Rounds are copied: a world may yield the same arrays every time with other numbers in them.
+    """
+    tape = world.rounds(rounds)
+    first = list(islice(tape, 1))
+    if sum(np.asarray(this.arms).nbytes for this in first) * rounds > _MOST:
+        return world
+    played = tuple(deepcopy(this) for this in islice(chain(first, tape), rounds))
+    return Kept(world.dimension, world.agents, played)
