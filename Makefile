@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench chaos load clean
 
 demo: .venv/ready ## a short reproduction of the paper, into demo/
 	$(BIN)/fedbandit reproduce --quick --jobs $(JOBS) --out demo
@@ -22,6 +22,13 @@ test: .venv/ready ## every check
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	touch $@
+
+chaos: .venv/ready ## the fault and fuzz suites in full, about half an hour
+	$(BIN)/pytest -n $(JOBS) -m chaos
+	$(BIN)/python tools/fuzz_wire.py -runs=1000000 -max_len=600
+
+load: .venv/ready ## a coordinator against an echo, 10,000 agents; MINUTES=30 soaks it afterwards
+	$(BIN)/python -m benchmarks.load --minutes $(or $(MINUTES),0)
 
 bench: .venv/ready ## performance as ratios, into benchmarks/results.md
 	$(BIN)/python -m benchmarks

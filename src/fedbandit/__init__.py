@@ -7,6 +7,8 @@
 100
 """
 
+from typing import TYPE_CHECKING
+
 from fedbandit import errors, worlds
 from fedbandit.core import theory
 from fedbandit.core.agent import Agent
@@ -30,6 +32,9 @@ from fedbandit.core.theory import Bounds
 from fedbandit.simulation import Trace, simulate
 from fedbandit.worlds import Round, World
 
+if TYPE_CHECKING:
+    from fedbandit.client import ConnectedAgent, Decision, connect
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -42,6 +47,8 @@ __all__ = [
     "Bounds",
     "Centralised",
     "Collect",
+    "ConnectedAgent",
+    "Decision",
     "Directed",
     "DisLinUCB",
     "Download",
@@ -56,8 +63,18 @@ __all__ = [
     "Trace",
     "Upload",
     "World",
+    "connect",
     "errors",
     "simulate",
     "theory",
     "worlds",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import the agents on devices when they are asked for: simulations do without them."""
+    if name in ("ConnectedAgent", "Decision", "connect"):
+        from fedbandit import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,9 +12,16 @@
     │   ├── UnknownName          a name that is not there, with the nearest one that is
     │   ├── DataError            a data set that cannot be read or used
     │   ├── OutputError          a place that cannot be written
-    │   └── MissingExtra         an optional dependency is not installed
-    └── RemoteError              what the other side sent is at fault
-        └── InvalidMessage       a message that does not fit this agent or server
+    │   ├── StoreError           a coordinator's store that cannot be opened, read or written
+    │   ├── MissingExtra         an optional dependency is not installed
+    │   ├── UnknownDecision      a reward for a decision that is not open here
+    │   ├── SettledDecision      a reward for a decision that has its reward already
+    │   ├── DuplicateDecision    an id of the caller's own that was used before
+    │   └── Closed               an agent that was closed
+    └── RemoteError              the other side, or what it sent, is at fault
+        ├── InvalidMessage       a message that does not fit this agent or server
+        ├── Unreachable          no answer from the coordinator, or "not now": try again later
+        └── Refused              the coordinator says no, and trying again alone will not help
 
 A message says who complains, what came, what was expected and what to do. State is left as it was.
 """
@@ -63,16 +70,59 @@ class OutputError(LocalError, OSError):
     """A place that cannot be written."""
 
 
+class StoreError(LocalError, OSError):
+    """A coordinator's store cannot be opened, read or written, or is away for now."""
+
+
 class MissingExtra(LocalError, ImportError):
     """An optional dependency is not installed."""
 
 
+class UnknownDecision(LocalError, LookupError):
+    """No open decision has this id: it was never made here, or was given up."""
+
+
+class SettledDecision(LocalError, LookupError):
+    """The decision has its reward already; nothing was counted twice."""
+
+
+class DuplicateDecision(LocalError, ValueError):
+    """An id that the caller chose for a decision was used before."""
+
+
+class Closed(LocalError, RuntimeError):
+    """The agent was closed."""
+
+
 class RemoteError(FedbanditError):
-    """What the other side sent is at fault."""
+    """The other side, or what it sent, is at fault."""
 
 
 class InvalidMessage(RemoteError, ValueError):
-    """A message does not fit the agent or server that received it."""
+    """A message does not fit the agent or server that received it.
+
+    ``field`` is the dotted name of the part at fault, where that is known.
+    """
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Unreachable(RemoteError, ConnectionError):
+    """The coordinator gave no answer, or asked to come back in ``retry_after`` seconds."""
+
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Refused(RemoteError):
+    """The coordinator said no, with this HTTP ``status``, about a ``field`` where it named one."""
+
+    def __init__(self, message: str, *, status: int, field: str = "") -> None:
+        super().__init__(message)
+        self.status, self.field = status, field
 
 
 def complaint(who: str, *, got: object, expected: str, fix: str) -> str:

@@ -1,4 +1,4 @@
-"""The command line: ``fedbandit run | reproduce | plot | list``."""
+"""The command line: ``fedbandit run | reproduce | plot | list | serve | model | token``."""
 
 from fedbandit.cli.entry import main
 

@@ -11,6 +11,7 @@ class Command:
 
     ``define`` adds the options to a parser and returns them, so that a misspelt one can be answered
     with the nearest. ``execute`` imports what it needs when it is called: help stays quick.
+    ``extra`` is what to install where that is missing.
     """
 
     name: str
@@ -18,3 +19,4 @@ class Command:
     example: str
     define: Callable[[ArgumentParser], Sequence[Action]]
     execute: Callable[[Namespace], None]
+    extra: str = "lab"

@@ -9,13 +9,20 @@ from typing import Any
 
 import fedbandit
 from fedbandit.cli.command import Command
+from fedbandit.cli.edge import EDGE
+from fedbandit.cli.fleet import FLEET
 from fedbandit.cli.listing import LIST
+from fedbandit.cli.model import MODEL
 from fedbandit.cli.plot import PLOT
 from fedbandit.cli.reproduce import REPRODUCE
 from fedbandit.cli.run import RUN
+from fedbandit.cli.serve import SERVE
+from fedbandit.cli.token import TOKEN
 from fedbandit.errors import FedbanditError, complaint, missing_extra, unknown
 
-COMMANDS: dict[str, Command] = {each.name: each for each in (RUN, REPRODUCE, PLOT, LIST)}
+COMMANDS: dict[str, Command] = {
+    each.name: each for each in (RUN, REPRODUCE, PLOT, LIST, SERVE, MODEL, TOKEN, EDGE, FLEET)
+}
 WHAT_IT_IS = "Federated contextual linear bandits that send sketches, not data."
 
 BAD_INPUT = 2
@@ -63,14 +70,15 @@ def _drop_output() -> None:
 
 
 def _execute(chosen: Namespace) -> None:
+    command = COMMANDS[chosen.command]
     try:
-        COMMANDS[chosen.command].execute(chosen)
+        command.execute(chosen)
         sys.stdout.flush()
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         if package == "fedbandit":
             raise
-        raise missing_extra(package, "lab", f"fedbandit {chosen.command}") from error
+        raise missing_extra(package, command.extra, f"fedbandit {chosen.command}") from error
 
 
 def _parse(given: list[str]) -> Namespace:

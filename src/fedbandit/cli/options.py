@@ -11,6 +11,17 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def seconds(text: str) -> float:
+    """Read a time above 0, at most a day."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value <= 86_400.0:
+        raise ArgumentTypeError(f"got {text!r}; expected seconds, above 0 and at most a day")
+    return value
+
+
 def words(text: str) -> tuple[str, ...]:
     """Read words with commas between them; each is kept once."""
     return tuple(dict.fromkeys(word.strip() for word in text.split(",")))

@@ -1,0 +1,177 @@
+"""``fedbandit fleet``: many agents at once, and what they sent."""
+
+import sys
+from argparse import Action, ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from fedbandit.cli.command import Command
+from fedbandit.cli.options import directory, positive
+from fedbandit.cli.table import show_table
+from fedbandit.errors import DataError, InvalidParameter, complaint
+
+if TYPE_CHECKING:
+    from fedbandit.core.recipe import Recipe
+    from fedbandit.worlds import World
+
+WORLDS = ("synthetic", "satimage", "mfeat-zernike")
+EXAMPLE = """\
+fedbandit fleet --agents 50 --world synthetic --rounds 20000
+
+runs against a coordinator of its own. Against yours, whose model says what a fleet needs to know:
+
+  fedbandit fleet --agents 50 --coordinator http://127.0.0.1:8400 --model news"""
+
+
+def _define(parser: ArgumentParser) -> list[Action]:
+    return [
+        parser.add_argument(
+            "--agents", type=positive, default=10, metavar="N", help="how many (default: 10)"
+        ),
+        parser.add_argument(
+            "--rounds",
+            type=positive,
+            default=10_000,
+            metavar="N",
+            help="decisions (default: 10000)",
+        ),
+        parser.add_argument(
+            "--world",
+            choices=WORLDS,
+            default="synthetic",
+            help="what they face (default: synthetic)",
+        ),
+        parser.add_argument(
+            "--seed", type=int, default=0, metavar="N", help="its seed (default: 0)"
+        ),
+        parser.add_argument(
+            "--dimension", type=positive, metavar="D", help="of a synthetic world (default: 50)"
+        ),
+        parser.add_argument(
+            "--arms",
+            type=positive,
+            default=10,
+            metavar="K",
+            help="of a synthetic world (default: 10)",
+        ),
+        parser.add_argument(
+            "--sketch-size", type=positive, metavar="L", help="of the model (default: 0.4 D)"
+        ),
+        *_define_coordinator(parser),
+        parser.add_argument(
+            "--in-step",
+            action="store_true",
+            help="wait for every answer: the same arms and uploads as in a simulation",
+        ),
+    ]
+
+
+def _define_coordinator(parser: ArgumentParser) -> list[Action]:
+    return [
+        parser.add_argument(
+            "--coordinator", metavar="URL", help="a running one (default: one of its own)"
+        ),
+        parser.add_argument("--model", default="fleet", metavar="NAME", help="default: fleet"),
+        parser.add_argument(
+            "--tokens", type=Path, metavar="FILE", help="a line AGENT TOKEN for each, agent-0 first"
+        ),
+        parser.add_argument(
+            "--state-dir", type=directory, metavar="DIR", help="where agents keep their states"
+        ),
+    ]
+
+
+def _execute(arguments: Namespace) -> None:
+    from fedbandit.cli.fleet_play import Fleet, ledger, play, sent_by, sent_by_fedlinucb
+
+    tokens = _tokens(arguments.tokens)
+    with _coordinator(arguments) as url:
+        fleet = Fleet.connect(
+            url,
+            model=arguments.model,
+            agents=arguments.agents,
+            tokens=tokens,
+            state_dir=arguments.state_dir,
+        )
+        try:
+            world = _world(arguments, fleet.recipe.dimension)
+            rewards = play(
+                fleet, world, arguments.rounds, in_step=arguments.in_step, stream=sys.stderr
+            )
+            sent = sent_by(fleet)
+        finally:
+            delivered = fleet.close()
+    title = f"{arguments.agents} agents, {arguments.rounds:,} decisions, {rewards:.4f} a decision"
+    other = sent_by_fedlinucb(fleet.recipe, world, arguments.rounds)
+    rows = ledger(fleet.recipe.name, sent, other)
+    show_table(title, ("", "uploads", "bytes up", "bytes down", "bytes"), rows)
+    if not delivered:
+        print("not everything was delivered: the coordinator could not be reached", file=sys.stderr)
+
+
+@contextmanager
+def _coordinator(arguments: Namespace) -> Iterator[str]:
+    """Yield the address of the coordinator, made for the occasion unless one is given."""
+    if arguments.coordinator is not None:
+        if arguments.sketch_size is not None:
+            fix = "Leave it out: the model has one."
+            expected = "none with --coordinator"
+            got = arguments.sketch_size
+            raise InvalidParameter(complaint("--sketch-size", got=got, expected=expected, fix=fix))
+        yield arguments.coordinator
+        return
+    from fedbandit.cli.private_coordinator import private_coordinator
+
+    with TemporaryDirectory(prefix="fedbandit-") as place:
+        recipe = _recipe(arguments)
+        store = f"sqlite:///{place}/fedbandit.db"
+        with private_coordinator(store, model=arguments.model, recipe=recipe) as url:
+            yield url
+
+
+def _recipe(arguments: Namespace) -> "Recipe":
+    from fedbandit.core.recipes import FSCLB
+
+    d = _world(arguments, None).dimension
+    size = arguments.sketch_size or max(2, round(0.4 * d))
+    return FSCLB(
+        dimension=d, sketch_size=size, agents=arguments.agents, radius=0.3, cadence="buffered"
+    )
+
+
+def _world(arguments: Namespace, dimension: int | None) -> "World":
+    """Return the world, of the model's dimension where that is known."""
+    from fedbandit.worlds import Classification, Synthetic
+
+    if arguments.world != "synthetic":
+        return Classification(data=arguments.world, agents=arguments.agents, seed=arguments.seed)
+    return Synthetic(
+        dimension=arguments.dimension or dimension or 50,
+        arms=arguments.arms,
+        agents=arguments.agents,
+        seed=arguments.seed,
+    )
+
+
+def _tokens(file: Path | None) -> dict[str, str]:
+    if file is None:
+        return {}
+    try:
+        return dict(line.split() for line in file.read_text().splitlines() if line.strip())
+    except (OSError, ValueError) as error:
+        expected, fix = "lines AGENT TOKEN", "Look at --tokens."
+        message = complaint("tokens", got=str(error), expected=expected, fix=fix)
+        raise DataError(message) from error
+
+
+FLEET = Command(
+    name="fleet",
+    summary="Run many agents against a coordinator, and show what they sent.",
+    example=EXAMPLE,
+    define=_define,
+    execute=_execute,
+    extra="service",
+)

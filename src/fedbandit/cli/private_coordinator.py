@@ -1,0 +1,64 @@
+"""A coordinator of one's own, in this process, for as long as a block runs."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import uvicorn
+
+from fedbandit.core.recipe import Recipe
+from fedbandit.errors import OutputError, complaint
+from fedbandit.service.app import make_app
+from fedbandit.service.model import new_model
+from fedbandit.service.settings import Settings
+from fedbandit.service.stores import open_store
+
+_PATIENCE = 30.0
+
+
+@contextmanager
+def private_coordinator(store_url: str, *, model: str, recipe: Recipe) -> Iterator[str]:
+    """Serve one model from a store, made if need be, on a free port of loopback; yield the URL.
+
+    No tokens are asked for: only programs on this machine can reach it, and only while it runs.
+    """
+    store = open_store(store_url, create=True)
+    if all(each.name != model for each in store.models()):
+        store.create(*new_model(model, recipe))
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    config = uvicorn.Config(
+        make_app(store, Settings(open=True)),
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=5,
+    )
+    server = uvicorn.Server(config)
+    thread = Thread(
+        target=lambda: asyncio.run(server.serve(sockets=[listener])),
+        name="coordinator",
+        daemon=True,
+    )
+    thread.start()
+    try:
+        _wait_for(server, thread)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(_PATIENCE)
+        listener.close()
+
+
+def _wait_for(server: uvicorn.Server, thread: Thread) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > deadline:
+            fix = "Look at what was printed before this."
+            got, expected = "no start", "a coordinator that runs"
+            raise OutputError(complaint("coordinator", got=got, expected=expected, fix=fix))
+        time.sleep(0.005)

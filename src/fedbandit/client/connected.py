@@ -1,0 +1,188 @@
+"""The agent on a device: decides by itself, remembers on its disk, delivers in the background."""
+
+import logging
+import os
+from dataclasses import asdict, dataclass
+from itertools import count
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedbandit.client.account import Account
+from fedbandit.client.backoff import Backoff
+from fedbandit.client.courier import Courier
+from fedbandit.client.decision import Decision
+from fedbandit.client.sender import Sender
+from fedbandit.client.state_dir import StateDir
+from fedbandit.client.transport import Transport
+from fedbandit.core.checks import arms_not_finite, checked_arms
+from fedbandit.core.recipe import Recipe
+from fedbandit.core.sparse import SparseArms, SparseLike
+from fedbandit.errors import Closed, OutputError, complaint
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How an agent is doing. Counts are since it was connected, but for what is not delivered yet.
+
+    ``version``: the coordinator's, as last heard. ``open``: decisions without a reward.
+    ``pending``: observations that the trigger has not sent off yet. ``undelivered``: observations
+    in flight or waiting to be. ``forgotten``: decisions given up without an observation. ``saved``:
+    whether the disk holds everything (always so without a state_dir). ``trouble``: why the last
+    attempt to deliver failed, None once one succeeds.
+    """
+
+    version: int
+    open: int
+    pending: int
+    undelivered: int
+    decisions: int
+    rewards: int
+    forgotten: int
+    saved: bool
+    uploads: int
+    bytes_up: int
+    bytes_down: int
+    trouble: str | None
+
+
+class ConnectedAgent:
+    """Decide, reward, sync, close; made by ``fedbandit.connect``. Any thread may call anything.
+
+    Deciding uses a policy that is swapped whole, and holds a lock only to note the decision: it
+    waits neither for the network nor for what is being learned.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        transport: Transport,
+        *,
+        joined: bool,
+        state_dir: StateDir | None,
+    ) -> None:
+        self._account, self._transport, self._state_dir = account, transport, state_dir
+        self._courier = Courier(account, transport, joined=joined)
+        name = f"fedbandit {account.who.model}/{account.who.agent}"
+        self._sender = Sender(self._courier, Backoff(), name=name)
+        self._run, self._numbers = os.urandom(8).hex(), count(1)
+        self._closed = False
+        self._sender.start()
+
+    @property
+    def recipe(self) -> Recipe:
+        """The model's recipe; ``recipe.dimension`` is the length of an arm."""
+        return self._account.recipe
+
+    def decide(
+        self, arms: ArrayLike | SparseLike, *, id: str | None = None, defer: bool = False
+    ) -> Decision:
+        """Choose one of the arms (K x d) and remember the decision until it is paid.
+
+        ``id`` is one of the caller's own, not used before; one is made up otherwise. ``defer``: the
+        decision may never be put into effect, and counts only once it is activated or paid.
+        """
+        self._check_open()
+        policy = self._account.policy
+        checked = checked_arms(arms, len(policy.theta))
+        given = checked.dense() if isinstance(checked, SparseArms) else checked
+        shown, widths = np.empty_like(given), np.empty(len(given))
+        index = policy.reading.best(given, policy.theta, policy.radius, shown, widths)
+        if index < 0:
+            raise arms_not_finite(given)
+        arm = shown[index].copy()
+        self._account.check_arm(arm)
+        name = f"{self._run}-{next(self._numbers)}" if id is None else id
+        self._account.book.decide(name, arm, active=not defer, chosen=id is not None)
+        return Decision(name, index, shown @ policy.theta, policy.radius * np.sqrt(widths))
+
+    def activate(self, id: str) -> None:
+        """Say that a deferred decision was put into effect; it waits for its reward from now on."""
+        self._check_open()
+        self._account.book.activate(id)
+
+    def reward(self, id: str, value: float) -> None:
+        """Say what a decision paid, once. When this returns, no crash of the process loses it.
+
+        Raises UnknownDecision or SettledDecision where there is nothing to pay, and OutputError if
+        it cannot be written down: then nothing was counted, and it may be given again.
+        """
+        self._check_open()
+        due = self._account.pay(id, value)
+        if due or self._account.book.too_long:
+            self._sender.wake()
+
+    def sync(self, *, everything: bool = False, timeout: float = 10.0) -> bool:
+        """Deliver what is due and wait for the answer; say whether all was delivered in time.
+
+        ``everything``: also what is pending, though the trigger has not fired.
+        """
+        self._check_open()
+        if everything:
+            self._account.flush()
+        self._account.settle_overdue()
+        self._sender.wake(urgent=True)
+        return self._sender.wait_until(lambda: not self._courier.due(), timeout)
+
+    def status(self) -> Status:
+        """Return how the agent is doing."""
+        return Status(
+            **asdict(self._account.figures()),
+            uploads=self._courier.uploads,
+            bytes_up=self._courier.bytes_up,
+            bytes_down=self._courier.bytes_down,
+            trouble=self._trouble(),
+        )
+
+    def close(self, *, timeout: float = 10.0) -> bool:
+        """Deliver what can be delivered in time, save the rest and stop; say if all was delivered.
+
+        With a state_dir, what the trigger has not sent off stays there for the next start. Without
+        one it would be gone, so it is delivered as well.
+        """
+        if self._closed:
+            return True
+        delivered = self._delivered(timeout)
+        self._closed = True
+        self._sender.stop(timeout)
+        if not self._sender.alive:
+            self._transport.close()
+        self._account.close()
+        if self._state_dir is not None:
+            self._state_dir.close()
+        elif lost := self._account.outbox.observations:
+            _log.warning("%s: %d observations are lost", self._account.who, lost)
+        return delivered
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _delivered(self, timeout: float) -> bool:
+        try:
+            return self.sync(everything=self._state_dir is None, timeout=timeout)
+        except OutputError as error:
+            _log.warning("%s: %s", self._account.who, error)
+            return False
+
+    def _trouble(self) -> str | None:
+        if self._closed or self._sender.alive:
+            return self._sender.trouble
+        return "the thread that delivers has ended: connect again, and report why it did"
+
+    def _check_open(self) -> None:
+        if self._closed:
+            fix = "Connect again; with the same state_dir it goes on where it stopped."
+            who = f"agent {self._account.who.agent!r}"
+            raise Closed(complaint(who, got="a call after close", expected="none", fix=fix))

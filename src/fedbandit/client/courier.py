@@ -1,0 +1,82 @@
+"""What the background thread does: settles, tidies, joins and delivers."""
+
+from http import HTTPStatus
+
+from fedbandit import wire
+from fedbandit.client.account import Account
+from fedbandit.client.outbox import Outbox
+from fedbandit.client.transport import Transport
+from fedbandit.core.messages import Upload
+from fedbandit.errors import Refused, Unreachable
+
+_LOOK = 60.0  # seconds until a disk that failed while deciding is noticed, if by nothing else
+
+
+class Courier:
+    """Carries uploads to the coordinator and what it answers back. For one thread.
+
+    ``joined``: whether the coordinator has told everything since this life began or started again.
+    """
+
+    def __init__(self, account: Account, transport: Transport, *, joined: bool) -> None:
+        self.uploads = self.bytes_up = self.bytes_down = 0
+        self._account, self._transport, self._joined = account, transport, joined
+        self._tried = True  # what a journal had in flight may have been sent
+
+    def tend(self) -> float:
+        """Settle what was not paid in time, shorten the journal; return when to look again."""
+        pause = self._account.settle_overdue()
+        self._account.tidy()
+        return _LOOK if pause is None else min(pause, _LOOK)
+
+    def due(self) -> bool:
+        """Say whether there is anything to deliver or to ask the coordinator."""
+        return not self._joined or not self._account.outbox.empty
+
+    def deliver(self) -> None:
+        """Join if that has not been done, else deliver one upload and learn from the answer."""
+        if not self._joined:
+            self._join()
+            return
+        outbox, new = self._account.freeze()
+        if outbox.in_flight is None:
+            return
+        first, self._tried = new or not self._tried, True
+        try:
+            self._sync(self._body(outbox, outbox.in_flight))
+        except Refused as error:
+            unknown = error.field == "born"  # the coordinator was set back to before this life
+            if error.status != HTTPStatus.GONE and not unknown:
+                raise
+            self._tried = not (first or unknown)
+            self._begin_another_life(again=not self._tried)
+            raise Unreachable(str(error)) from error  # soon again, but not at once, for ever
+
+    def _join(self) -> None:
+        answer = self._transport.exchange(f"state?version={self._account.version}")
+        self._account.catch_up(wire.decode_joined(answer))
+        self.bytes_down += len(answer)
+        self._joined = True
+
+    def _sync(self, body: bytes) -> None:
+        """Deliver what is in flight.
+
+        An answer to an older copy means that this life has been further than we know, since our
+        state was brought back from a copy: what comes next must not be taken for copies too.
+        """
+        answer = self._transport.exchange("sync", body)
+        synced = wire.decode_synced(answer)
+        self.uploads += 1
+        self.bytes_up += len(body)
+        self.bytes_down += len(answer)
+        self._account.acknowledge(synced)
+        if not synced.merged and synced.version == 0:
+            self._begin_another_life(again=False)
+
+    def _begin_another_life(self, *, again: bool) -> None:
+        self._account.begin_another_life(again=again)
+        self._joined = False
+
+    def _body(self, outbox: Outbox, upload: Upload) -> bytes:
+        name, born = self._account.fingerprint, outbox.born or 0
+        return wire.encode_sync(wire.Sync(name, outbox.life, outbox.sequence, upload, born))

@@ -1,0 +1,121 @@
+"""What an agent writes into its journal, as typed values and as bytes.
+
+A journal begins with a ``Header`` and a ``Learned``. After them come decisions and their rewards,
+and now and then another ``Learned``, which takes the place of everything learned before it; open
+decisions go on. Replaying a journal in this order gives the agent that wrote it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedbandit.core.linalg import Array
+
+FORMAT = 1
+
+
+class Header(msgspec.Struct, array_like=True, frozen=True, tag="header"):
+    """Whose journal it is: model, agent, the recipe to rebuild, the coordinator's limits."""
+
+    format: int
+    model: str
+    agent: str
+    recipe: str
+    params: bytes
+    limits: tuple[float, float, int] | None
+
+
+class Decided(msgspec.Struct, array_like=True, frozen=True, tag="decided"):
+    """A decision was made, and waits for its reward; ``active`` unless activation was deferred."""
+
+    id: str
+    arm: bytes
+    active: bool
+
+
+class Activated(msgspec.Struct, array_like=True, frozen=True, tag="activated"):
+    """A deferred decision was put into effect."""
+
+    id: str
+
+
+class Rewarded(msgspec.Struct, array_like=True, frozen=True, tag="rewarded"):
+    """A decision was paid, by its caller or by the default."""
+
+    id: str
+    reward: float
+
+
+class Forgotten(msgspec.Struct, array_like=True, frozen=True, tag="forgotten"):
+    """A decision was given up without an observation."""
+
+    id: str
+
+
+class Tensor(msgspec.Struct, array_like=True, frozen=True):
+    """An array: its shape and its raw little-endian float64."""
+
+    shape: tuple[int, ...]
+    data: bytes
+
+
+class Learned(msgspec.Struct, array_like=True, frozen=True, tag="learned"):
+    """Everything learned and not yet delivered: the core agent's state, and its outbox."""
+
+    life: bytes
+    born: int | None
+    sequence: int
+    in_flight: bytes | None
+    waiting: list[bytes]
+    agent: dict[str, int | float | str | Tensor]
+
+
+Record = Header | Decided | Activated | Rewarded | Forgotten | Learned
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+
+
+def encode(record: Record) -> bytes:
+    """Return a record as bytes."""
+    return _ENCODER.encode(record)
+
+
+def decode_all(payloads: list[bytes]) -> Iterator[Record]:
+    """Yield the records that these bytes encode; raise msgspec.DecodeError at one that is none."""
+    return map(_DECODER.decode, payloads)
+
+
+def packed(state: Mapping[str, Any]) -> dict[str, int | float | str | Tensor]:
+    """Return a state of the core (arrays and scalars) in the form that a record holds."""
+    return {key: _plain(value) for key, value in state.items()}
+
+
+def unpacked(state: Mapping[str, int | float | str | Tensor]) -> dict[str, Any]:
+    """Return the state that was packed; raise ValueError where an array is not whole."""
+    return {
+        key: array_of(value.data).reshape(value.shape) if isinstance(value, Tensor) else value
+        for key, value in state.items()
+    }
+
+
+def array_of(data: bytes) -> Array:
+    """Return the numbers that ``bytes_of`` made bytes of."""
+    return np.frombuffer(data, dtype="<f8").astype(np.float64)
+
+
+def bytes_of(array: Array) -> bytes:
+    """Return an array's numbers as little-endian float64."""
+    return array.astype("<f8", copy=False).tobytes()
+
+
+def _plain(value: Any) -> int | float | str | Tensor:
+    if isinstance(value, np.ndarray):
+        return Tensor(value.shape, bytes_of(value))
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, int | float | str):
+        raise TypeError(f"no form in a journal for {type(value).__name__}")
+    return value

@@ -1,0 +1,161 @@
+"""How an agent reaches its coordinator: one method, so that others can bring their own."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from fedbandit.errors import InvalidParameter, Refused, RemoteError, Unreachable, complaint
+from fedbandit.wire import MEDIA_TYPE
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection, HTTPResponse
+
+LARGEST_ANSWER = 2**28
+"""Bytes of an answer beyond which an agent stops reading: a download of d = 5,000 takes 200 MB."""
+
+_LATER = {408, 425, 429}
+
+
+class Transport(Protocol):
+    """Carries one request at a time to one agent's address at the coordinator."""
+
+    def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
+        """Return the answer to a POST of ``body``, or to a GET where there is none.
+
+        ``path`` is ``sync`` or ``state?version=V``. Raises Unreachable where trying again later may
+        do, Refused where it will not.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what is open. The next exchange opens it again."""
+        ...
+
+
+class HttpTransport:
+    """HTTP/1.1 with one connection that is kept open. For one thread at a time."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str,
+        agent: str,
+        token: str | None,
+        timeout: float,
+        cafile: str | None = None,
+    ) -> None:
+        self._secure, self._host, self._port, prefix = _address(url)
+        self._prefix = f"{prefix}/v1/models/{model}/agents/{agent}/"
+        self._headers = {"Accept": MEDIA_TYPE}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {_token(token)}"
+        self._timeout, self._cafile = timeout, cafile
+        self._connection: HTTPConnection | None = None
+
+    def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
+        """Send a request and return the answer's body."""
+        reused = self._connection is not None
+        try:
+            return self._exchange(path, body)
+        except Unreachable as error:
+            slow = isinstance(error.__cause__, TimeoutError)
+            if not reused or slow or self._connection is not None:
+                raise
+        return self._exchange(path, body)  # a kept connection had gone stale
+
+    def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _exchange(self, path: str, body: bytes | None) -> bytes:
+        from http.client import HTTPException
+
+        if self._connection is None:
+            self._connection = self._connect()
+        headers = self._headers if body is None else self._headers | {"Content-Type": MEDIA_TYPE}
+        method = "GET" if body is None else "POST"
+        try:
+            self._connection.request(method, self._prefix + path, body, headers)
+            response = self._connection.getresponse()
+            answer = response.read(LARGEST_ANSWER + 1)
+        except (OSError, HTTPException) as error:
+            self.close()
+            raise self._no_answer(error) from error
+        if len(answer) > LARGEST_ANSWER or response.length:
+            self.close()
+            raise self._no_answer(f"an answer cut off after {len(answer)} bytes")
+        if response.status != 200:
+            raise self._trouble(response, answer)
+        return answer
+
+    def _connect(self) -> HTTPConnection:
+        from http.client import HTTPConnection, HTTPSConnection
+
+        if not self._secure:
+            return HTTPConnection(self._host, self._port, timeout=self._timeout)
+        from ssl import create_default_context
+
+        context = create_default_context(cafile=self._cafile)
+        return HTTPSConnection(self._host, self._port, timeout=self._timeout, context=context)
+
+    def _no_answer(self, said: object) -> Unreachable:
+        got = str(said) or type(said).__name__
+        fix = "Nothing is lost: it is tried again. See that the coordinator runs at this address."
+        who = f"coordinator {self._host}:{self._port}"
+        return Unreachable(complaint(who, got=got, expected="an answer", fix=fix))
+
+    def _trouble(self, response: HTTPResponse, answer: bytes) -> RemoteError:
+        status, (field, message) = response.status, _error_in(answer)
+        said = " ".join(word for word in (str(status), field, message or response.reason) if word)
+        who = f"coordinator {self._host}:{self._port}"
+        if status >= 500 or status in _LATER:
+            fix = "Nothing is lost: it is tried again."
+            after = _seconds(response.getheader("Retry-After"))
+            complained = complaint(who, got=said, expected="an answer", fix=fix)
+            return Unreachable(complained, retry_after=after)
+        fix = "Mend that, a token or a model's name say; meanwhile it is tried again, slowly."
+        complained = complaint(who, got=said, expected="200 OK", fix=fix)
+        return Refused(complained, status=status, field=field)
+
+
+def _address(url: str) -> tuple[bool, str, int, str]:
+    from urllib.parse import urlsplit
+
+    expected, fix = "http://HOST[:PORT][/PREFIX] or https://...", "Give the coordinator's address."
+    problem = InvalidParameter(complaint("url", got=repr(url), expected=expected, fix=fix))
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise problem from error
+    wrong = parts.query or parts.fragment or parts.username is not None
+    if parts.scheme not in ("http", "https") or not parts.hostname or wrong:
+        raise problem
+    secure = parts.scheme == "https"
+    return secure, parts.hostname, port or (443 if secure else 80), parts.path.rstrip("/")
+
+
+def _token(token: str) -> str:
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        expected, fix = "printable ASCII without spaces", "Copy what `token create` printed."
+        raise InvalidParameter(complaint("token", got="another text", expected=expected, fix=fix))
+    return token
+
+
+def _error_in(answer: bytes) -> tuple[str, str]:
+    """Return the field and the message of an error in JSON, or nothing."""
+    with suppress(ValueError, KeyError, TypeError):
+        error = json.loads(answer)["error"]
+        return str(error["field"]), str(error["message"])
+    return "", ""
+
+
+def _seconds(text: str | None) -> float:
+    with suppress(TypeError, ValueError):
+        return min(max(float(int(text or "")), 0.0), 3600.0)
+    return 0.0

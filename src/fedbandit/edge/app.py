@@ -1,0 +1,156 @@
+"""The sidecar over HTTP: rank, reward, activate."""
+
+from asyncio import timeout
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import Final, TypeVar
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from fedbandit.client import ConnectedAgent
+from fedbandit.edge.openapi import DESCRIPTION, page
+from fedbandit.edge.ranking import RankRequest, RewardRequest, rank
+from fedbandit.errors import (
+    Closed,
+    DuplicateDecision,
+    FedbanditError,
+    OutputError,
+    SettledDecision,
+    UnknownDecision,
+)
+
+LARGEST_BODY: Final = 2**20
+BODY_SECONDS: Final = 10.0
+CLOSE_SECONDS: Final = 3.0
+
+T = TypeVar("T")
+
+_STATUS: Final[dict[type[Exception], HTTPStatus]] = {
+    UnknownDecision: HTTPStatus.NOT_FOUND,
+    SettledDecision: HTTPStatus.CONFLICT,
+    DuplicateDecision: HTTPStatus.CONFLICT,
+    OutputError: HTTPStatus.SERVICE_UNAVAILABLE,
+    Closed: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+_PAGE = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def make_app(agent: ConnectedAgent) -> Starlette:
+    """Return the application of one agent, which it closes when it is stopped."""
+    doors = _Doors(agent)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(agent.close, timeout=CLOSE_SECONDS)
+
+    routes = [
+        Route("/rank", doors.rank, methods=["POST"]),
+        Route("/events/{id}/reward", doors.reward, methods=["POST"]),
+        Route("/events/{id}/activate", doors.activate, methods=["POST"]),
+        Route("/healthz", doors.health, methods=["GET"]),
+        Route("/openapi.json", _openapi, methods=["GET"]),
+        Route("/docs", _docs, methods=["GET"]),
+    ]
+    handlers = {FedbanditError: _refuse, HTTPException: _refuse_http}
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+
+
+class _Doors:
+    """The endpoints that ask the agent; in a thread, since a reward may wait for the disk."""
+
+    def __init__(self, agent: ConnectedAgent) -> None:
+        self._agent = agent
+
+    async def rank(self, request: Request) -> Response:
+        """Choose an action."""
+        asked = await _read(request, RankRequest)
+        answer = await run_in_threadpool(rank, self._agent, asked)
+        body = msgspec.json.encode(answer)
+        return Response(body, HTTPStatus.CREATED, media_type="application/json")
+
+    async def reward(self, request: Request) -> Response:
+        """Say what an action paid."""
+        given = await _read(request, RewardRequest)
+        await run_in_threadpool(self._agent.reward, request.path_params["id"], given.value)
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def activate(self, request: Request) -> Response:
+        """Say that a deferred action was taken."""
+        await run_in_threadpool(self._agent.activate, request.path_params["id"])
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def health(self, _: Request) -> Response:
+        """Say how the agent is doing; alive is all that the status promises."""
+        return JSONResponse(asdict(await run_in_threadpool(self._agent.status)))
+
+
+async def _read(request: Request, form: type[T]) -> T:
+    """Return the body as JSON of a form. Other media types are what browsers send unasked."""
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given != "application/json":
+        message = f"content-type: got {given[:80]!r}; expected application/json"
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
+    body = await _body(request)
+    try:
+        return msgspec.json.decode(body, type=form)
+    except msgspec.ValidationError as error:
+        raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, f"body: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"body: {error}") from error
+
+
+async def _body(request: Request) -> bytes:
+    """Return the body, if it is neither too large nor too slow."""
+    body = bytearray()
+    try:
+        async with timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > LARGEST_BODY:
+                    message = f"body: expected at most {LARGEST_BODY} bytes"
+                    raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+    except ClientDisconnect as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "body: it ended early") from error
+    except TimeoutError as error:
+        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "body: it came too slowly") from error
+    return bytes(body)
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    """Answer what the agent refused."""
+    status = _STATUS.get(type(error), HTTPStatus.UNPROCESSABLE_ENTITY)
+    headers = {"Retry-After": "1"} if status is HTTPStatus.SERVICE_UNAVAILABLE else None
+    return _error(status, str(error), headers)
+
+
+async def _refuse_http(_: Request, error: Exception) -> Response:
+    """Answer what never reached the agent."""
+    if not isinstance(error, HTTPException):
+        raise error
+    return _error(error.status_code, str(error.detail), dict(error.headers or {}))
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None) -> Response:
+    field, _, rest = message.partition(": ")
+    told = {"error": {"field": field if rest else "path", "message": rest or message}}
+    return JSONResponse(told, status, headers)
+
+
+async def _openapi(_: Request) -> Response:
+    return JSONResponse(DESCRIPTION)
+
+
+async def _docs(_: Request) -> Response:
+    return HTMLResponse(page(DESCRIPTION), headers=_PAGE)

@@ -1,0 +1,122 @@
+"""From named features of a context and an action to an arm: signed hashing of all pairs.
+
+An arm has as many numbers as the model has dimensions, whatever features there are, so names are
+hashed into places. The rule, in full, for who wants the same arms elsewhere:
+
+1. *Flatten.* ``{"user": {"age": 0.3, "lang": "de", "new": true, "city": null}}`` has the features
+   ``user.age`` = 0.3, ``user.lang=de`` = 1 and ``user.new`` = 1. Numbers are taken as they are, a
+   text is a feature of its own that is there, true and false are 1 and 0, null is left out. A list
+   of objects is all of them together.
+2. *Hash a name*: the 8 bytes of its BLAKE2b digest of that size, little-endian; 0 for "always".
+3. *Pair.* Put the feature "always" = 1 in front of both the context's and the action's features.
+   Each pair (c, a) of them is a term with the value c x a: so the constant, the context, the action
+   and their interactions are all there. The hash of a pair is ``mix(c * GOLDEN + a)`` mod 2^64,
+   where ``mix`` is the finaliser of splitmix64.
+4. *Place.* A term is added at place ``(hash >> 1) % dimension``, and subtracted if the hash is odd.
+5. *Scale* the arm to length 1, so that no action counts for more because it has more features.
+
+Two terms may share a place. Signs make that unbiased: before scaling, the inner product of two arms
+is, on average over hashes, that of their terms. More dimensions, fewer collisions.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from math import isfinite
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbandit.core.linalg import Array
+from fedbandit.errors import InvalidArms, complaint
+
+LARGEST: Final = 1e9
+DEEPEST: Final = 8
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """Hashes and values of named features, "always" first, the rest in the order of their names."""
+
+    hashes: Hashes
+    values: Array
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def features_of(given: object, *, field: str) -> Features:
+    """Flatten and hash a JSON object, or a list of objects; raise InvalidArms naming the field."""
+    found = sorted(_flat(given, "", field, DEEPEST))
+    hashes = [0, *(_hash(name) for name, _ in found)]
+    values = [1.0, *(value for _, value in found)]
+    return Features(np.array(hashes, dtype=np.uint64), np.array(values))
+
+
+def arm_of(context: Features, action: Features, dimension: int) -> Array:
+    """Return the arm of length 1, or all zero if every term cancels. Cost: one step per pair."""
+    arm = unscaled_arm(context, action, dimension)
+    norm = float(np.linalg.norm(arm))
+    return arm / norm if norm > 0.0 else arm
+
+
+def unscaled_arm(context: Features, action: Features, dimension: int) -> Array:
+    """Return the sum of all terms, each at its place and with its sign."""
+    hashes = _mix(context.hashes[:, None] * _GOLDEN + action.hashes).ravel()
+    values = np.outer(context.values, action.values).ravel()
+    places = ((hashes >> np.uint64(1)) % np.uint64(dimension)).astype(np.intp)
+    signs = 1.0 - 2.0 * (hashes & np.uint64(1)).astype(np.float64)
+    arm = np.zeros(dimension)
+    np.add.at(arm, places, signs * values)
+    return arm
+
+
+def _flat(given: object, path: str, field: str, depth: int) -> Iterator[tuple[str, float]]:
+    if depth < 0:
+        raise _unusable(field, f"objects more than {DEEPEST} deep at {path[:80]!r}")
+    if isinstance(given, Mapping):
+        for key, value in given.items():
+            yield from _flat(value, f"{path}.{key}" if path else str(key), field, depth - 1)
+    elif isinstance(given, Sequence) and not isinstance(given, str) and _objects(given):
+        for value in given:
+            yield from _flat(value, path, field, depth - 1)
+    elif isinstance(given, str) and path:
+        yield f"{path}={given}", 1.0
+    elif isinstance(given, bool | int | float) and path:
+        yield path, _number(given, path, field)
+    elif given is not None or not path:
+        raise _unusable(field, f"{type(given).__name__} at {path[:80] or 'its top'!r}")
+
+
+def _objects(given: Sequence[object]) -> bool:
+    return all(isinstance(each, Mapping) for each in given)
+
+
+def _number(value: float, path: str, field: str) -> float:
+    if not -LARGEST <= value <= LARGEST or not isfinite(value):
+        raise _unusable(field, f"the number {value!r:.40} at {path[:80]!r}")
+    return float(value)
+
+
+@lru_cache(maxsize=65_536)
+def _hash(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def _mix(z: Hashes) -> Hashes:
+    z = (z ^ (z >> np.uint64(30))) * _MIX_1
+    z = (z ^ (z >> np.uint64(27))) * _MIX_2
+    return z ^ (z >> np.uint64(31))
+
+
+def _unusable(field: str, got: str) -> InvalidArms:
+    expected = f"objects of numbers up to {LARGEST:g} in size, texts, true, false and null"
+    fix = "Change it, or give every action its arm as a list of numbers."
+    return InvalidArms(complaint(field, got=got, expected=expected, fix=fix))

@@ -1,0 +1,142 @@
+"""Ranking without HTTP: from a request's JSON to a decision and back."""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+import numpy as np
+
+from fedbandit.client import ConnectedAgent, Decision
+from fedbandit.core.linalg import Array
+from fedbandit.edge.features import Features, arm_of, features_of
+from fedbandit.errors import InvalidArms, complaint
+
+MOST_ACTIONS: Final = 1000
+MOST_FEATURES: Final = 1000
+MOST_TERMS: Final = 1_000_000
+
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+Given = dict[str, Any] | list[Any] | None
+Actions = Annotated[list["Action"], msgspec.Meta(min_length=1, max_length=MOST_ACTIONS)]
+
+
+class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something to choose: its id, and its features by name or as the arm itself."""
+
+    id: Id
+    features: Given = None
+
+
+class RankRequest(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True
+):
+    """Which of these actions, in this context? In the words of Azure Personalizer's Rank."""
+
+    actions: Actions
+    context_features: Given = None
+    excluded_actions: Annotated[list[Id], msgspec.Meta(max_length=MOST_ACTIONS)] = []
+    event_id: Id | None = None
+    defer_activation: bool = False
+
+
+class Ranked(msgspec.Struct, frozen=True):
+    """One action: what it is estimated to pay, what is added for the unknown, and their sum."""
+
+    id: str
+    score: float
+    mean: float
+    bonus: float
+
+
+class RankResponse(msgspec.Struct, frozen=True, rename="camel"):
+    """The action to take, and all that were compared, the best first."""
+
+    event_id: str
+    reward_action_id: str
+    ranking: list[Ranked]
+
+
+class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the action paid."""
+
+    value: float
+
+
+def rank(agent: ConnectedAgent, request: RankRequest) -> RankResponse:
+    """Choose an action; raise InvalidArms where features cannot be made an arm of."""
+    actions = _allowed(request)
+    arms = _arms(request.context_features, actions, agent.recipe.dimension)
+    decision = agent.decide(arms, id=request.event_id, defer=request.defer_activation)
+    ranking = _ranking(decision, [action.id for action in actions])
+    return RankResponse(decision.id, actions[decision.index].id, ranking)
+
+
+def _allowed(request: RankRequest) -> list[Action]:
+    ids = [action.id for action in request.actions]
+    if len(set(ids)) < len(ids):
+        raise _wrong("actions", "an id twice", "ids that differ", "Give every action its own id.")
+    excluded = set(request.excluded_actions)
+    if not excluded <= set(ids):
+        named = sorted(excluded - set(ids))[0]
+        fix = "Exclude actions of this request only."
+        raise _wrong("excludedActions", repr(named), "ids of actions", fix)
+    allowed = [action for action in request.actions if action.id not in excluded]
+    if not allowed:
+        raise _wrong("excludedActions", "every action", "one to choose", "Leave one out.")
+    return allowed
+
+
+def _arms(context: object, actions: list[Action], dimension: int) -> Array:
+    """Return one arm for every action: its list of numbers, or hashed from names."""
+    if all(_is_arm(action.features) for action in actions):
+        if context:
+            fix = "Put the context into the arms, or give features by name."
+            raise _wrong("contextFeatures", "some", "none where actions are lists of numbers", fix)
+        return np.stack([_given_arm(action, dimension) for action in actions])
+    known = features_of({} if context is None else context, field="contextFeatures")
+    found = [_features(action) for action in actions]
+    most = max(len(known), *map(len, found))
+    if most > MOST_FEATURES or len(known) * sum(map(len, found)) > MOST_TERMS:
+        expected = f"{MOST_FEATURES} features of one thing and {MOST_TERMS:,} pairs at most"
+        raise _wrong("actions", f"up to {most} features", expected, "Ask with fewer.")
+    return np.stack([arm_of(known, each, dimension) for each in found])
+
+
+def _is_arm(features: object) -> bool:
+    return (
+        isinstance(features, list)
+        and len(features) > 0
+        and all(isinstance(each, int | float) for each in features)
+    )
+
+
+def _given_arm(action: Action, dimension: int) -> Array:
+    numbers = action.features or []
+    if len(numbers) != dimension or any(isinstance(each, bool) for each in numbers):
+        expected = f"the model's {dimension} numbers, or features by name"
+        got = f"a list of {len(numbers)} in action {action.id!r}"
+        raise _wrong("actions", got, expected, "Change it.")
+    try:
+        return np.array(numbers, dtype=np.float64)
+    except OverflowError as error:
+        fix = "Scale the features."
+        raise _wrong("actions", "a number too large", "finite numbers", fix) from error
+
+
+def _features(action: Action) -> Features:
+    """Return an action's features; one that has none is known by its id alone."""
+    given = {"id": action.id} if action.features is None else action.features
+    return features_of(given, field=f"actions, {action.id!r}")
+
+
+def _ranking(decision: Decision, ids: list[str]) -> list[Ranked]:
+    """Return all, the best first; the chosen one leads where scores tie."""
+    scores = decision.mean + decision.bonus
+    order = sorted(range(len(ids)), key=lambda k: (k != decision.index, -scores[k]))
+    return [
+        Ranked(ids[k], float(scores[k]), float(decision.mean[k]), float(decision.bonus[k]))
+        for k in order
+    ]
+
+
+def _wrong(field: str, got: str, expected: str, fix: str) -> InvalidArms:
+    return InvalidArms(complaint(field, got=got, expected=expected, fix=fix))

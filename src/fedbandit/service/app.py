@@ -1,0 +1,208 @@
+"""The coordinator over HTTP."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from fedbandit import wire
+from fedbandit.service.coordinator import Coordinator
+from fedbandit.service.metrics import CONTENT_TYPE
+from fedbandit.service.openapi import DESCRIPTION, page
+from fedbandit.service.refusal import Refusal, not_now
+from fedbandit.service.settings import Settings
+from fedbandit.service.store import Store
+from fedbandit.service.tokens import bearer
+
+_AGENT = "/v1/models/{model}/agents/{agent}"
+_PAGE = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+}
+_DRAINED = 2**20  # of a body that is refused, to let its sender read the answer
+_DRAIN_SECONDS = 2.0
+_DIGITS = 19  # of the longest number there is any use for
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def make_app(store: Store, settings: Settings) -> Starlette:
+    """Return the application; it closes the store when it is stopped."""
+    coordinator = Coordinator(store, settings)
+    doors = _Doors(coordinator)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[Mapping[str, Coordinator]]:
+        yield {"coordinator": coordinator}
+        await coordinator.stop()
+
+    routes = [
+        Route(f"{_AGENT}/sync", doors.sync, methods=["POST"]),
+        Route(f"{_AGENT}/state", doors.state, methods=["GET"]),
+        Route("/healthz", _alive, methods=["GET"]),
+        Route("/readyz", doors.ready, methods=["GET"]),
+        Route("/metrics", doors.metrics, methods=["GET"]),
+        Route("/openapi.json", _openapi, methods=["GET"]),
+        Route("/docs", _docs, methods=["GET"]),
+    ]
+    handlers = {Refusal: doors.refuse, HTTPException: doors.refuse_http}
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+
+
+class _Doors:
+    """The endpoints that ask the coordinator."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    async def sync(self, request: Request) -> Response:
+        """Take in an upload and answer with everything merged."""
+        started, coordinator = time.perf_counter(), self._coordinator
+        if coordinator.stopping:
+            raise not_now("coordinator", "it is stopping")
+        if coordinator.under_way >= coordinator.settings.queue:
+            raise not_now("coordinator", "too many syncs are under way")
+        coordinator.under_way += 1
+        try:
+            model, agent = await self._admitted(request)
+            served = await coordinator.served(model)
+            _check_media_type(request)
+            body = await self._body(request, served.largest_body)
+            answer = await coordinator.sync(served, agent, body)
+        finally:
+            coordinator.under_way -= 1
+        metrics = coordinator.metrics
+        outcome = "merged" if answer.merged else "copy"
+        metrics.count("fedbandit_uploads_total", model=model, outcome=outcome)
+        metrics.count("fedbandit_received_bytes_total", len(body), model=model)
+        metrics.count("fedbandit_sent_bytes_total", len(answer.body), model=model)
+        metrics.took(time.perf_counter() - started)
+        return Response(answer.body, media_type=wire.MEDIA_TYPE)
+
+    async def state(self, request: Request) -> Response:
+        """Tell an agent the recipe and everything merged."""
+        model, agent = await self._admitted(request)
+        served = await self._coordinator.served(model)
+        body = await self._coordinator.joined(served, agent, _version(request))
+        self._coordinator.metrics.count("fedbandit_sent_bytes_total", len(body), model=model)
+        return Response(body, media_type=wire.MEDIA_TYPE, headers={"Cache-Control": "no-store"})
+
+    async def ready(self, _: Request) -> Response:
+        """Say whether syncs would be answered now."""
+        await self._coordinator.ready()
+        return JSONResponse({"ready": True})
+
+    async def metrics(self, request: Request) -> Response:
+        """Show the metrics, to admins."""
+        secret = bearer(request.headers.get("authorization"))
+        await self._coordinator.admit(secret, model=None, agent=None)
+        return Response(await self._coordinator.metrics_text(), media_type=CONTENT_TYPE)
+
+    async def refuse(self, request: Request, error: Exception) -> Response:
+        """Answer what was refused, once its sender is likely to listen."""
+        if not isinstance(error, Refusal):
+            raise error
+        self._coordinator.metrics.count("fedbandit_refused_total", status=str(int(error.status)))
+        if error.status is not HTTPStatus.REQUEST_TIMEOUT:
+            await _drain(request)
+        return error.response()
+
+    async def refuse_http(self, request: Request, error: Exception) -> Response:
+        """Answer what has no endpoint."""
+        if not isinstance(error, HTTPException):
+            raise error
+        field = "method" if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED else "path"
+        refusal = Refusal(HTTPStatus(error.status_code), field, str(error.detail))
+        response = await self.refuse(request, refusal)
+        response.headers.update(error.headers or {})
+        return response
+
+    async def _admitted(self, request: Request) -> tuple[str, str]:
+        """Return who talks about which model, once the token has been seen to open that."""
+        model, agent = request.path_params["model"], request.path_params["agent"]
+        secret = bearer(request.headers.get("authorization"))
+        await self._coordinator.admit(secret, model=model, agent=agent)
+        _check_names(model, agent)
+        return model, agent
+
+    async def _body(self, request: Request, most: int) -> bytes:
+        """Return the body, if it is neither too large nor too slow."""
+        told = request.headers.get("content-length", "0")
+        if len(told) > _DIGITS or int(told) > most:
+            raise _too_large(most)
+        chunks, size = [], 0
+        try:
+            async with asyncio.timeout(self._coordinator.settings.body_seconds):
+                async for chunk in request.stream():
+                    size += len(chunk)
+                    if size > most:
+                        raise _too_large(most)
+                    chunks.append(chunk)
+        except TimeoutError as error:
+            message = "the body did not arrive in time"
+            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "body", message) from error
+        except ClientDisconnect as error:  # nobody is there to read the answer
+            raise Refusal(HTTPStatus.BAD_REQUEST, "body", "it ended early") from error
+        return b"".join(chunks)
+
+
+async def _alive(_: Request) -> Response:
+    return JSONResponse({"alive": True})
+
+
+async def _openapi(_: Request) -> Response:
+    return JSONResponse(DESCRIPTION)
+
+
+async def _docs(_: Request) -> Response:
+    return HTMLResponse(page(DESCRIPTION), headers=_PAGE)
+
+
+async def _drain(request: Request) -> None:
+    """Read on a little: closing on unread bytes would cut off the answer."""
+    size = 0
+    try:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > _DRAINED:
+                    return
+    except (TimeoutError, ClientDisconnect, RuntimeError):  # or it was read to its end before
+        return
+
+
+def _check_names(model: str, agent: str) -> None:
+    for field, name in (("model", model), ("agent", agent)):
+        if not re.fullmatch(wire.NAME, name):
+            message = f"got {name[:80]!r}; expected a name of 1 to 64 of A-Z a-z 0-9 . _ -"
+            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, field, message)
+
+
+def _check_media_type(request: Request) -> None:
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given != wire.MEDIA_TYPE:
+        message = f"got {given[:80]!r}; expected {wire.MEDIA_TYPE}"
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "content-type", message)
+
+
+def _version(request: Request) -> int | None:
+    given = request.query_params.get("version")
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdecimal() and len(given) <= _DIGITS):
+        message = f"got {given[:80]!r}; expected a whole number of at least 0"
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "version", message)
+    return int(given)
+
+
+def _too_large(most: int) -> Refusal:
+    message = f"a sync of this model has at most {most} bytes"
+    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body", message)

@@ -1,0 +1,169 @@
+"""The coordinator without HTTP: who may talk, which models there are, and the way to be merged."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import TypeVar
+
+from fedbandit import wire
+from fedbandit.core.messages import Download
+from fedbandit.errors import InvalidMessage, LocalError, UnknownName
+from fedbandit.service.batch import Answer, Committer, Posted, Reborn
+from fedbandit.service.door import check_sync
+from fedbandit.service.merger import Merger
+from fedbandit.service.metrics import Metrics
+from fedbandit.service.model import Served, recipe_of
+from fedbandit.service.refusal import Refusal, not_now, refused, unauthorised
+from fedbandit.service.settings import Settings
+from fedbandit.service.store import Store, Token
+from fedbandit.service.tokens import digest_of, opens
+
+T = TypeVar("T")
+_INLINE = 2**18  # larger bodies are decoded in a thread
+_REMEMBERED = 20_000
+_log = logging.getLogger("fedbandit.service")
+
+
+class Coordinator:
+    """Serves the models of one store. All methods run in the event loop; the store in threads."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.settings, self.metrics = settings, Metrics()
+        self.stopping = False
+        self.under_way = 0
+        self._store = store
+        self._reads = ThreadPoolExecutor(4, "fedbandit-read")
+        self._merges = ThreadPoolExecutor(4, "fedbandit-merge")
+        self._tokens: dict[bytes, tuple[float, Token]] = {}
+        self._models: dict[str, tuple[float, Served]] = {}
+        self._mergers: dict[str, Merger] = {}
+        self._away = False
+
+    async def admit(self, secret: str, *, model: str | None, agent: str | None) -> None:
+        """Raise Refusal (401) unless the token opens this agent of this model."""
+        if self.settings.open:
+            return
+        digest = digest_of(secret)
+        token = await self._token(digest)
+        if not opens(token, digest, model=model, agent=agent):
+            raise unauthorised()
+
+    async def served(self, name: str) -> Served:
+        """Return a model; raise Refusal (404) if there is none."""
+        until, known = self._models.get(name, (0.0, None))
+        if known is not None and until > time.monotonic():
+            return known
+        try:
+            model = await self._asked(lambda: self._store.model(name))
+        except UnknownName as error:
+            self._models.pop(name, None)
+            raise Refusal(HTTPStatus.NOT_FOUND, "model", str(error)) from error
+        if known is None or known.model.incarnation != model.incarnation:
+            known = await self._asked(lambda: Served(model, recipe_of(model)))
+            self._mergers.setdefault(model.incarnation, self._merger(known))
+        self._models[name] = (time.monotonic() + self.settings.remember_seconds, known)
+        return known
+
+    async def sync(self, served: Served, agent: str, body: bytes) -> Answer:
+        """Merge an upload, exactly once and durably, and return the answer."""
+        posted = await self._checked(served, agent, body)
+        try:
+            return await self._mergers[served.model.incarnation].merge(posted)
+        except InvalidMessage as error:
+            raise refused(error) from error
+        except (Reborn, UnknownName) as error:
+            self._models.pop(served.model.name, None)
+            raise not_now("model", "the model was deleted or made anew; join again") from error
+        except LocalError as error:
+            raise self._store_away(error) from error
+
+    async def joined(self, served: Served, agent: str, version: int | None) -> bytes:
+        """Return what an agent needs to join, or to catch up if it is not at ``version``."""
+        name = served.model.name
+        model, state = await self._asked(lambda: self._store.state(name))
+        ledger = await self._asked(lambda: self._store.ledger(name, agent))
+        download = None if model.version == version else wire.decode(state)
+        if download is not None and not isinstance(download, Download):
+            raise not_now("model", "its state cannot be read")
+        joined = wire.Joined(
+            model.fingerprint, model.recipe, model.params, model.limits, download, ledger.known
+        )
+        return wire.encode_joined(joined, download=state)
+
+    async def ready(self) -> None:
+        """Raise Refusal (503) if the coordinator is stopping or its store is away."""
+        if self.stopping:
+            raise not_now("coordinator", "it is stopping")
+        await self._asked(self._store.ping)
+
+    async def metrics_text(self) -> str:
+        """Return the metrics."""
+        models = await self._asked(self._store.models)
+        gauges = {"fedbandit_waiting": float(self.under_way)}
+        return self.metrics.text(models, gauges)
+
+    async def stop(self) -> None:
+        """Finish what was accepted, then let go of the store."""
+        self.stopping = True
+        for merger in self._mergers.values():
+            await merger.finish()
+        self._merges.shutdown()
+        self._reads.shutdown()
+        self._store.close()
+
+    def _merger(self, served: Served) -> Merger:
+        def note() -> None:
+            self.metrics.count("fedbandit_batches_total", model=served.model.name)
+
+        commit = Committer(self._store, served).commit
+        return Merger(commit, self._merges, batch=self.settings.batch, note=note)
+
+    async def _checked(self, served: Served, agent: str, body: bytes) -> Posted:
+        def decoded() -> Posted:
+            sync = wire.decode_sync(body)
+            check_sync(served, sync)
+            return Posted(agent, sync, len(body))
+
+        try:
+            if len(body) <= _INLINE:
+                return decoded()
+            return await asyncio.get_running_loop().run_in_executor(self._reads, decoded)
+        except InvalidMessage as error:
+            raise refused(error) from error
+
+    async def _token(self, digest: bytes) -> Token | None:
+        until, known = self._tokens.get(digest, (0.0, None))
+        if known is not None and until > time.monotonic():
+            return known
+        token = await self._asked(lambda: self._store.token(digest))
+        if token is None:
+            self._tokens.pop(digest, None)
+            return None
+        if len(self._tokens) >= _REMEMBERED:
+            self._tokens.clear()
+        self._tokens[digest] = (time.monotonic() + self.settings.remember_seconds, token)
+        return token
+
+    async def _asked(self, ask: Callable[[], T]) -> T:
+        """Return what the store says, asked in a thread."""
+        try:
+            answer = await asyncio.get_running_loop().run_in_executor(self._reads, ask)
+        except UnknownName:
+            raise
+        except LocalError as error:
+            raise self._store_away(error) from error
+        if self._away:
+            self._away = False
+            _log.warning("the store is back")
+        return answer
+
+    def _store_away(self, error: LocalError) -> Refusal:
+        """Say so once in the log, and to everyone who asks."""
+        self.metrics.count("fedbandit_store_errors_total")
+        if not self._away:
+            self._away = True
+            _log.error("the store is away: %s", error)
+        return not_now("store", "it cannot be read or written for now")

@@ -1,0 +1,57 @@
+"""What the stores ask of a database: transactions, and the few words in which databases differ."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+Row = tuple[Any, ...]
+Kind = Literal["read", "snapshot", "write"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """Names of types, and what locks a row that is selected."""
+
+    blob: str
+    integer: str
+    real: str
+    lock: str
+
+
+class Session(Protocol):
+    """One open transaction. SQL is written with ``?`` for values."""
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Run one statement and return its rows."""
+        ...
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run one statement for each of some rows of values."""
+        ...
+
+
+class Database(Protocol):
+    """A database that can be talked to from any thread.
+
+    ``session`` is a transaction: committed, durably, when the block ends, rolled back if it raises.
+    A ``snapshot`` sees one instant throughout; only a ``write`` may change something. What the
+    database refuses becomes StoreError, a key that is taken TakenKey.
+    """
+
+    @property
+    def dialect(self) -> Dialect:
+        """In which words it differs."""
+        ...
+
+    def session(self, kind: Kind) -> AbstractContextManager[Session]:
+        """Open a transaction."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+class TakenKey(Exception):
+    """A row with this key is there already."""

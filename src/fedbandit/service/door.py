@@ -1,0 +1,117 @@
+"""What an upload must be before it is merged. Anything else is refused by the name of its field.
+
+The door asks whether an upload can be what it says: the sum over ``count`` arms x no longer than L,
+with rewards no larger than R. Then trace(X^T X) is at most count L^2, a sketch's rows and what it
+has shed share that, and |sum of r x| is at most count L R. A small margin is left for rounding.
+That costs O(l d). Whether a sketch's rows are orthogonal, O(l^2 d), the core's server asks when it
+merges, in another thread; ``at_fault`` names the field that it refused.
+"""
+
+from http import HTTPStatus
+
+import numpy as np
+
+from fedbandit.core.linalg import Array
+from fedbandit.core.messages import Upload, check_moment
+from fedbandit.core.summary import Gram, Sketch
+from fedbandit.errors import InvalidMessage, complaint
+from fedbandit.service.model import Served
+from fedbandit.service.refusal import Refusal
+from fedbandit.wire import Sync
+
+_LOOSE = 1.0 + 1e-9
+
+
+def check_sync(served: Served, sync: Sync) -> None:
+    """Raise Refusal (409) or InvalidMessage unless this model can merge the upload."""
+    if sync.fingerprint != served.model.fingerprint:
+        got, expected = sync.fingerprint, served.model.fingerprint
+        fix = "Join again: the model has another recipe."
+        message = complaint("fingerprint", got=got, expected=expected, fix=fix)
+        raise Refusal(HTTPStatus.CONFLICT, "fingerprint", message)
+    with np.errstate(all="ignore"):  # what overflows compares as too large
+        _check_upload(served, sync.upload)
+
+
+def _check_upload(served: Served, upload: Upload) -> None:
+    limits = served.model.limits
+    if upload.agent != 0:
+        raise _misfit("upload.agent", upload.agent, "0")
+    if not 1 <= upload.count <= limits.count:
+        raise _misfit("upload.count", upload.count, f"a number from 1 to {limits.count}")
+    try:
+        check_moment(upload.moment, upload.count, served.recipe.dimension)
+    except InvalidMessage as error:
+        raise InvalidMessage(str(error), field="upload.moment") from error
+    _check_form(served, upload)
+    mass, most = _mass(upload), _LOOSE * upload.count * limits.arm_norm**2
+    if not mass <= most:
+        expected = f"at most {most:g}: count times the square of the longest arm"
+        raise _misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
+    length, most = float(np.linalg.norm(upload.moment)), most / limits.arm_norm * limits.reward
+    if not length <= most:
+        expected = f"at most {most:g}: count times the longest arm times the largest reward"
+        raise _misfit("upload.moment", f"a length of {length:g}", expected)
+
+
+def _check_form(served: Served, upload: Upload) -> None:
+    """Raise InvalidMessage unless the summary has the kind and shape of the recipe's."""
+    match upload.summary, served.recipe.parts.memory.empty():
+        case Gram(matrix), Gram(like):
+            fits, field = matrix.shape == like.shape, "upload.summary.matrix"
+        case Sketch(rows, shed, size), Sketch() as like:
+            if not 0.0 <= shed < np.inf:
+                raise _misfit("upload.summary.shed", shed, "a finite number of at least 0")
+            fits, field = size == like.size, "upload.summary.size"
+            if rows.shape[1] != like.dimension or len(rows) >= like.size:
+                fits, field = False, "upload.summary.rows"
+        case _, like:
+            raise _misfit("upload.summary", _said(upload), f"a {type(like).__name__}")
+    if not fits:
+        raise _misfit(field, _said(upload), f"what {served.recipe!r} makes")
+
+
+def _said(upload: Upload) -> str:
+    match upload.summary:
+        case Gram(matrix):
+            return f"a Gram matrix of shape {matrix.shape}"
+        case Sketch(rows, _, size):
+            return f"a sketch of size {size}, with rows of shape {rows.shape}"
+        case _:
+            return f"a {type(upload.summary).__name__}"
+
+
+def _mass(upload: Upload) -> float:
+    """Return what the trace of X^T X is at least."""
+    match upload.summary:
+        case Sketch() as sketch:
+            trace = float(sketch.squares.sum())
+            if not np.isfinite(trace):
+                raise _misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
+            return trace + sketch.shed
+        case Gram(matrix):
+            if not _is_semidefinite(matrix):
+                raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
+            return float(matrix.trace())
+        case _:
+            raise TypeError(f"no trace of a {type(upload.summary).__name__}")
+
+
+def _is_semidefinite(matrix: Array) -> bool:
+    """Say whether no eigenvalue is negative, but for rounding. Cost O(d^3)."""
+    slack = 1e-9 * float(matrix.trace()) + np.finfo(float).tiny
+    try:
+        np.linalg.cholesky(matrix + slack * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def at_fault(upload: Upload) -> str:
+    """Return the field of an upload that passed the door, where the core refuses it."""
+    return "upload.summary.rows" if isinstance(upload.summary, Sketch) else "upload.summary.matrix"
+
+
+def _misfit(field: str, got: object, expected: str) -> InvalidMessage:
+    fix = "Look at the limits of the model and at what the agent was fed."
+    return InvalidMessage(complaint(field, got=got, expected=expected, fix=fix), field=field)

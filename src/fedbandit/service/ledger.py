@@ -1,0 +1,97 @@
+"""Which uploads of an agent have been merged: what makes a retry or a late copy harmless.
+
+An agent draws a *life*, 16 random bytes, when it starts without a saved state, and numbers the
+uploads of that life from 1. It has one upload on its way at a time, so the highest number merged
+says all about a life: that number and those below are copies, a number above is new.
+
+A ledger must not grow for ever, and an agent that keeps its state in memory has a new life with
+every start. So only the ``KEPT`` lives that uploaded last are remembered. A life forgotten is a
+danger: a late copy of its uploads would look new. Each life therefore says when it was *born*: how
+many lives of this agent the coordinator had known when it joined. Forgetting a life of birth b
+raises the *floor* to at least b + 1, for ever, and an unknown life born below the floor is refused.
+So every forgotten life is refused, and whoever joins now is not: it is born at ``known``, which is
+larger than the birth of any life known before, and so at least the floor. A life cannot claim a
+birth that has not come yet.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from fedbandit.errors import InvalidMessage, complaint
+
+KEPT: Final = 8
+
+
+class Forgotten(InvalidMessage):
+    """An upload of a life that may have been forgotten: nobody can say whether it was merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The highest ``sequence`` merged of a life, and the model's ``version`` when it was."""
+
+    born: int
+    sequence: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What is remembered of one agent of one model. ``seen`` is in seconds since 1970."""
+
+    lives: Mapping[bytes, Life] = field(default_factory=dict)
+    known: int = 0
+    floor: int = 0
+    uploads: int = 0
+    observations: int = 0
+    received: int = 0
+    seen: float = 0.0
+
+    def copy_of(self, life: bytes, *, born: int, sequence: int) -> int | None:
+        """Return None for a new upload; for a copy, the version that it was merged as, if known.
+
+        0 stands for a version no longer known. Raises Forgotten, or InvalidMessage for a birth that
+        has not come yet.
+        """
+        last = self.lives.get(life)
+        if last is not None:
+            if sequence > last.sequence:
+                return None
+            return last.version if sequence == last.sequence else 0
+        if born < self.floor:
+            raise Forgotten(_forgotten(born, self.floor), field="life")
+        if born > self.known:
+            raise InvalidMessage(_unborn(born, self.known), field="born")
+        return None
+
+    def noting(self, life: bytes, *, born: int, sequence: int, version: int) -> "Ledger":
+        """Return the ledger once a new upload has been merged."""
+        last = self.lives.get(life)
+        lives = {**self.lives, life: Life(last.born if last else born, sequence, version)}
+        known, floor = self.known + (last is None), self.floor
+        if len(lives) > KEPT:
+            idlest = min(lives, key=lambda each: lives[each].version)
+            floor = max(floor, lives.pop(idlest).born + 1)
+        return replace(self, lives=lives, known=known, floor=floor)
+
+    def counting(self, *, observations: int, received: int, seen: float) -> "Ledger":
+        """Return the ledger with the totals of one more upload."""
+        return replace(
+            self,
+            uploads=self.uploads + 1,
+            observations=self.observations + observations,
+            received=self.received + received,
+            seen=seen,
+        )
+
+
+def _forgotten(born: int, floor: int) -> str:
+    expected = f"a life born at {floor} or later, or one of the {KEPT} that are remembered"
+    fix = "Join again as a new life; whether this upload was merged is no longer known."
+    return complaint("life", got=f"an unknown life born at {born}", expected=expected, fix=fix)
+
+
+def _unborn(born: int, known: int) -> str:
+    fix = "Send the number of lives that joining told."
+    return complaint("born", got=born, expected=f"a number from 0 to {known}", fix=fix)

@@ -1,0 +1,67 @@
+"""Where a coordinator listens, and what it insists on before it does."""
+
+import ipaddress
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedbandit.errors import InvalidParameter, complaint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where to listen. Port 0 is any that is free."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs on this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def read_address(text: str) -> Address:
+    """Read HOST:PORT; an IPv6 host stands in brackets."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+        expected, fix = "HOST:PORT, with a port from 0 to 65535", "Write --listen 127.0.0.1:8400."
+        raise InvalidParameter(complaint("listen", got=repr(text), expected=expected, fix=fix))
+    return Address(host=host, port=int(port))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """The files of a certificate (chain) and its key, both in PEM."""
+
+    certificate: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Return what serves with them."""
+        made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            made.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            got, expected = f"{error}", "the PEM files of a certificate and its key"
+            fix = "Look at --tls-cert and --tls-key."
+            raise InvalidParameter(complaint("TLS", got=got, expected=expected, fix=fix)) from error
+        return made
+
+
+def check_exposure(address: Address, *, tls: bool, tokens: bool, insecure: bool) -> None:
+    """Raise InvalidParameter where strangers could listen in or join in, unless told to."""
+    if address.is_loopback or insecure or (tls and tokens):
+        return
+    lack = " and ".join(["TLS"] * (not tls) + ["tokens"] * (not tokens))
+    fix = "Give --tls-cert and --tls-key and leave out --open, listen on 127.0.0.1, or, if a proxy "
+    fix += "or a private network protects it, say --insecure."
+    got = f"{address.host} without {lack}"
+    expected = "TLS and tokens outside loopback"
+    raise InvalidParameter(complaint("listen", got=got, expected=expected, fix=fix))

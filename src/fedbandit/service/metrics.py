@@ -1,0 +1,86 @@
+"""Counters in Prometheus' text format. Touched by one thread, that of the event loop."""
+
+import bisect
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from fedbandit.service.store import Model
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Metrics:
+    """What has happened since the start."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, Labels]] = Counter()
+        self._buckets = [0] * (len(_SECONDS) + 1)
+        self._seconds = 0.0
+
+    def count(self, name: str, amount: int = 1, **labels: str) -> None:
+        """Add to a counter."""
+        self._counts[name, tuple(sorted(labels.items()))] += amount
+
+    def took(self, seconds: float) -> None:
+        """Note how long a sync took from its first byte to its answer."""
+        self._buckets[bisect.bisect_left(_SECONDS, seconds)] += 1
+        self._seconds += seconds
+
+    def text(self, models: Iterable[Model], gauges: Mapping[str, float]) -> str:
+        """Return everything as text; models are read from the store, so copies agree."""
+        lines = []
+        for name, what in _COUNTERS.items():
+            lines += [f"# HELP {name} {what}", f"# TYPE {name} counter"]
+            found = sorted(
+                (labels, n) for (each, labels), n in self._counts.items() if each == name
+            )
+            lines += [f"{name}{_written(labels)} {n}" for labels, n in found]
+        for name, value in gauges.items():
+            lines += [f"# HELP {name} {_GAUGES[name]}", f"# TYPE {name} gauge", f"{name} {value:g}"]
+        listed = list(models)
+        for name, attribute in (
+            ("fedbandit_model_version", "version"),
+            ("fedbandit_model_observations", "count"),
+        ):
+            lines += [f"# HELP {name} {_GAUGES[name]}", f"# TYPE {name} gauge"]
+            lines += [
+                f"{name}{_written((('model', each.name),))} {getattr(each, attribute)}"
+                for each in listed
+            ]
+        return "\n".join([*lines, *self._histogram(), ""])
+
+    def _histogram(self) -> list[str]:
+        name = "fedbandit_sync_seconds"
+        lines = [
+            f"# HELP {name} Seconds from the head of a sync to its answer, merged or copy.",
+            f"# TYPE {name} histogram",
+        ]
+        total = 0
+        for bound, number in zip((*_SECONDS, "+Inf"), self._buckets, strict=True):
+            total += number
+            lines.append(f'{name}_bucket{{le="{bound}"}} {total}')
+        return [*lines, f"{name}_sum {self._seconds:.6f}", f"{name}_count {total}"]
+
+
+def _written(labels: Labels) -> str:
+    inside = ",".join(f'{name}="{value}"' for name, value in labels)
+    return f"{{{inside}}}" if inside else ""
+
+
+_COUNTERS: Final = {
+    "fedbandit_uploads_total": "Uploads answered, merged or copies of merged ones.",
+    "fedbandit_refused_total": "Requests refused, by status.",
+    "fedbandit_batches_total": "Transactions in which uploads were merged.",
+    "fedbandit_received_bytes_total": "Bytes of bodies received that were answered.",
+    "fedbandit_sent_bytes_total": "Bytes of bodies sent as answers to syncs and joins.",
+    "fedbandit_store_errors_total": "Times that the store could not be read or written.",
+}
+_GAUGES: Final = {
+    "fedbandit_waiting": "Syncs under way now.",
+    "fedbandit_model_version": "Uploads merged into a model, ever.",
+    "fedbandit_model_observations": "Observations merged into a model, ever.",
+}

@@ -1,0 +1,48 @@
+"""Saying no: a status, and a body that names the field."""
+
+import json
+from http import HTTPStatus
+
+from starlette.responses import Response
+
+from fedbandit.errors import InvalidMessage
+from fedbandit.service.ledger import Forgotten
+from fedbandit.service.settings import RETRY_AFTER
+
+
+class Refusal(Exception):
+    """A request that is answered with a 4xx, or with 503 and when to try again."""
+
+    def __init__(self, status: HTTPStatus, field: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.field = status, field
+
+    def response(self) -> Response:
+        """Return the answer. What may not have been read to its end closes the connection."""
+        headers = {"Cache-Control": "no-store"}
+        if self.status is HTTPStatus.UNAUTHORIZED:
+            headers["WWW-Authenticate"] = "Bearer"
+        if self.status is HTTPStatus.SERVICE_UNAVAILABLE:
+            headers["Retry-After"] = str(RETRY_AFTER)
+        if self.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
+            headers["Connection"] = "close"
+        body = json.dumps({"error": {"field": self.field, "message": str(self)}})
+        return Response(body, self.status, headers, media_type="application/json")
+
+
+def unauthorised() -> Refusal:
+    """Return the one answer to everybody whose token does not open this door."""
+    message = "a token that opens this agent of this model is needed"
+    return Refusal(HTTPStatus.UNAUTHORIZED, "authorization", message)
+
+
+def not_now(field: str, message: str) -> Refusal:
+    """Return the answer that asks to come back later."""
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, field, message)
+
+
+def refused(error: InvalidMessage) -> Refusal:
+    """Return the answer to a message that does not fit."""
+    gone = isinstance(error, Forgotten)
+    status = HTTPStatus.GONE if gone else HTTPStatus.UNPROCESSABLE_ENTITY
+    return Refusal(status, error.field or "body", str(error))

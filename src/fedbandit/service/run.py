@@ -1,0 +1,112 @@
+"""Run a coordinator until it is told to stop."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+import uvicorn
+from starlette.applications import Starlette
+from threadpoolctl import threadpool_limits
+
+from fedbandit.core.summary import empty_sketch
+from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.service.app import make_app
+from fedbandit.service.listen import Address, Tls, check_exposure
+from fedbandit.service.settings import Settings
+from fedbandit.service.store import Store
+
+_KEEP_ALIVE = 20
+
+
+def serve(
+    store: Store,
+    address: Address,
+    *,
+    settings: Settings,
+    tls: Tls | None = None,
+    insecure: bool = False,
+    announce: Callable[[str], None] = print,
+) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what was accepted, and return.
+
+    The store is closed in the end. ``announce`` is told the address once it can be reached.
+    """
+    try:
+        tokens = not settings.open
+        check_exposure(address, tls=tls is not None, tokens=tokens, insecure=insecure)
+        context = tls.context() if tls else None
+        listener = _listener(address)
+    except BaseException:
+        store.close()
+        raise
+    empty_sketch(1, 2)  # compiles what is compiled, so that the first upload does not wait for it
+    config = _config(make_app(store, settings), settings)
+    config.load()
+    config.ssl = context
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    announce(f"{'https' if tls else 'http'}://{shown}:{port}")
+    with threadpool_limits(limits=1):  # the same bits on any number of cores, and no spinning
+        asyncio.run(_serve(uvicorn.Server(config), listener, idle_seconds=settings.idle_seconds))
+
+
+def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=int(settings.stop_seconds),
+        limit_concurrency=settings.connections,
+    )
+
+
+def _listener(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    # Without the protocol's number asyncio leaves Nagle on, and every answer waits 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address.host, address.port))
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        fix, expected = "Choose another address or port.", "an address of this machine, free"
+        message = complaint("listen", got=f"{error}", expected=expected, fix=fix)
+        raise InvalidParameter(message) from error
+    return listener
+
+
+async def _serve(server: uvicorn.Server, listener: socket.socket, *, idle_seconds: float) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again when it is done
+        signal.signal(number, lambda *_: None)
+    sweeping = asyncio.create_task(_sweep(server, idle_seconds))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        sweeping.cancel()
+
+
+async def _sweep(server: uvicorn.Server, idle_seconds: float) -> None:
+    """Cut off connections that never finish the head of a request, or never read their answer."""
+    seen: WeakKeyDictionary[object, tuple[object, float]] = WeakKeyDictionary()
+    while True:
+        await asyncio.sleep(min(1.0, idle_seconds))
+        now = asyncio.get_running_loop().time()
+        for connection in list(server.server_state.connections):
+            cycle = getattr(connection, "cycle", None)
+            if cycle is not None and not cycle.response_complete:
+                seen.pop(connection, None)
+                continue
+            before, since = seen.setdefault(connection, (cycle, now))
+            if before is not cycle:
+                seen[connection] = (cycle, now)
+            elif now - since > idle_seconds:
+                connection.transport.abort()

@@ -1,0 +1,53 @@
+"""Tokens: 256 random bits for one agent of one model, of which only the SHA-256 is stored.
+
+A token is found by its digest, never by whom it claims to be for, so that an answer takes as long
+whether or not the model or agent exists. Random tokens need no slow hash: they cannot be guessed.
+"""
+
+import hmac
+import secrets
+import time
+from hashlib import sha256
+
+from fedbandit.service.store import Token
+
+
+def new_token(
+    *, model: str | None, agent: str | None, name: str | None = None
+) -> tuple[str, Token]:
+    """Draw a token; return what its owner is told, once, and what is stored."""
+    secret = secrets.token_urlsafe(32)
+    digest = digest_of(secret)
+    called = name or f"{agent or 'admin'}-{digest.hex()[:8]}"
+    return secret, Token(digest=digest, name=called, model=model, agent=agent, created=time.time())
+
+
+def digest_of(secret: str) -> bytes:
+    """Return what is stored of a token."""
+    return sha256(secret.encode("utf-8", "surrogateescape")).digest()
+
+
+def opens(token: Token | None, digest: bytes, *, model: str | None, agent: str | None) -> bool:
+    """Say whether a token opens this agent of this model, or, without them, what admins may see.
+
+    Takes the same time whatever differs.
+    """
+    found = token or _NOBODY
+    same = hmac.compare_digest(found.digest, digest)
+    same &= hmac.compare_digest(_joined(found.model, found.agent), _joined(model, agent))
+    return same and token is not None
+
+
+def bearer(header: str | None) -> str:
+    """Return the token in an Authorization header, or nothing."""
+    scheme, _, secret = (header or "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+def _joined(model: str | None, agent: str | None) -> bytes:
+    """Return model and agent as bytes of one length, None apart from every name."""
+    words = "" if model is None or agent is None else f"{model}/{agent}"
+    return sha256(words.encode("utf-8", "surrogateescape")).digest()
+
+
+_NOBODY = Token(digest=bytes(32), name="", model="", agent="", created=0.0)

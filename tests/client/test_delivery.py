@@ -1,0 +1,263 @@
+"""Everything observed reaches the coordinator once, whatever the network does meanwhile."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.client.backoff import Backoff
+from fedbandit.client.connected import ConnectedAgent
+from fedbandit.client.outbox import Outbox, merged
+from fedbandit.client.state_dir import Identity
+from fedbandit.service.ledger import KEPT, Ledger
+from tests.client.twin import Twin, joined_to
+
+D = 60
+RECIPES = {
+    "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=3),
+    "FSCLB, buffered": fb.FSCLB(dimension=D, sketch_size=4, agents=3, cadence="buffered"),
+    "FedLinUCB": fb.FedLinUCB(dimension=D, agents=3),
+}
+every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+WORLD = fb.worlds.Synthetic(dimension=6, arms=5, agents=3, seed=4)
+SMALL = {
+    "FSCLB": fb.FSCLB(dimension=6, sketch_size=3, agents=3),
+    "FSCLB, buffered": fb.FSCLB(dimension=6, sketch_size=3, agents=3, cadence="buffered"),
+    "FedLinUCB": fb.FedLinUCB(dimension=6, agents=3),
+}
+
+
+def play(agent: ConnectedAgent, first: int, last: int) -> None:
+    """Play arm i once and be paid 1, for every i: a moment counts how often each was taken in."""
+    for i in range(first, last):
+        agent.reward(agent.decide(np.eye(D)[i : i + 1]).id, 1.0)
+
+
+def counted(n: int) -> list[float]:
+    return [1.0] * n + [0.0] * (D - n)
+
+
+@pytest.mark.parametrize("recipe", SMALL.values(), ids=SMALL)
+def test_in_step_with_the_simulation(recipe: fb.Recipe) -> None:
+    rounds = 250
+    trace = fb.simulate(recipe, WORLD, rounds=rounds)
+    twin, arms, uploads = Twin(recipe), [], []
+    agents = [joined_to(twin, who=Identity(model="m", agent=f"a{i}")) for i in range(3)]
+    for this in WORLD.rounds(rounds):
+        agent = agents[this.agent]
+        decision = agent.decide(this.arms)
+        agent.reward(decision.id, float(this.rewards[decision.index]))
+        assert agent.sync()
+        arms.append(decision.index)
+        uploads.append(twin.server.version)
+    assert_array_equal(arms, trace.arm)
+    assert_array_equal(uploads, trace.uploads)
+    assert uploads[-1] > 20
+    for agent in agents:
+        agent.close()
+
+
+@every_recipe
+def test_a_lost_answer_is_asked_for_again_and_merged_once(recipe: fb.Recipe) -> None:
+    twin = Twin(recipe)
+    with joined_to(twin) as agent:
+        for i in range(0, 40, 4):
+            twin.deaf = i % 8 == 0
+            play(agent, i, i + 4)
+            agent.sync(timeout=0.02)
+        twin.deaf = False
+        assert agent.sync(everything=True)
+        assert agent.status().undelivered == agent.status().pending == 0
+    assert_array_equal(twin.server.moment, counted(40))
+    assert twin.server.count == 40
+
+
+@every_recipe
+def test_a_long_time_offline_costs_bounded_memory_and_is_caught_up_with(recipe: fb.Recipe) -> None:
+    twin = Twin(recipe)
+    with joined_to(twin) as agent:
+        twin.down = True
+        for i in range(D):
+            play(agent, i, i + 1)
+            assert len(agent._account._learner.outbox.waiting) <= 1
+        assert agent.status().undelivered + agent.status().pending == D
+        assert not agent.sync(timeout=0.05)
+        assert agent.status().trouble == "down"
+        twin.down = False
+        assert agent.sync(everything=True)
+        assert agent.status().trouble is None
+        assert twin.server.version <= 3
+    assert_array_equal(twin.server.moment, counted(D))
+
+
+def test_offline_an_agent_learns_from_what_it_could_not_send() -> None:
+    twin = Twin(RECIPES["FSCLB"])
+    with joined_to(twin) as agent:
+        twin.down = True
+        good, arms = 3, np.eye(D)[:8]
+        for _ in range(60):
+            decision = agent.decide(arms)
+            agent.reward(decision.id, 1.0 if decision.index == good else -1.0)
+        decision = agent.decide(arms)
+        assert decision.index == good
+        assert decision.mean[good] > 0.5 > 0.0 > decision.mean[0]
+        twin.down = False
+
+
+def test_what_came_in_between_is_kept_apart_from_what_is_in_flight() -> None:
+    twin = Twin(RECIPES["FSCLB"])
+    with joined_to(twin) as agent:
+        twin.deaf = True
+        play(agent, 0, 10)
+        agent.sync(timeout=0.01)
+        twin.down = True
+        play(agent, 10, 20)
+        twin.down = twin.deaf = False
+        play(agent, 20, 30)
+        assert agent.sync(everything=True)
+    assert_array_equal(twin.server.moment, counted(30))
+
+
+def test_after_an_answer_it_still_decides_on_what_waits() -> None:
+    twin = Twin(RECIPES["FSCLB"])
+    agent = joined_to(twin)
+    twin.down = True
+    play(agent, 0, 4)
+    agent.sync(timeout=0.02)
+    play(agent, 10, 14)
+    agent._sender.stop(5.0)
+    outbox = agent._account._learner.outbox
+    assert outbox.in_flight is not None
+    assert outbox.waiting
+    twin.down = False
+    agent._courier.deliver()  # what was in flight, and nothing else
+    assert twin.server.count == outbox.in_flight.count
+    assert agent.decide(np.eye(D)[:1]).mean[0] > 0.1
+    assert agent.decide(np.eye(D)[10:11]).mean[0] > 0.1
+    agent.close(timeout=0.01)
+
+
+def test_two_agents_learn_from_each_other() -> None:
+    twin = Twin(RECIPES["FSCLB"])
+    with joined_to(twin) as one, joined_to(twin) as other:
+        play(one, 0, 10)
+        assert one.sync(everything=True)
+        play(other, 20, 22)
+        assert other.sync(everything=True)
+        assert other.decide(np.eye(D)[:1]).mean[0] > 0.2
+    assert twin.server.count == 12
+
+
+def test_a_state_brought_back_from_a_copy_swallows_one_upload_at_most() -> None:
+    recipe = RECIPES["FSCLB"]
+    twin = Twin(recipe)
+    with joined_to(twin) as agent:
+        for i in range(0, 30, 3):
+            play(agent, i, i + 3)
+            agent.sync(everything=True)
+        agent._account._learner.outbox = Outbox(
+            life=agent._account._learner.outbox.life, sequence=1
+        )
+        play(agent, 30, 32)
+        agent.sync(everything=True)
+        play(agent, 40, 50)
+        agent.sync(everything=True)
+    assert_array_equal(twin.server.moment[40:50], np.ones(10))
+    assert len(twin.ledger.lives) == 2
+
+
+def forgotten(twin: Twin) -> Ledger:
+    """Return the ledger once eight other lives have come and uploaded."""
+    ledger = twin.ledger
+    for life in range(KEPT):
+        about = {"born": ledger.known, "sequence": 1, "version": twin.server.version + life}
+        ledger = ledger.noting(bytes([life] * 16), **about)
+    return ledger
+
+
+@pytest.mark.parametrize("unsure", [False, True])
+def test_a_life_that_was_forgotten_goes_on_as_another(unsure: bool) -> None:
+    twin = Twin(RECIPES["FSCLB"])
+    with joined_to(twin) as agent:
+        play(agent, 0, 3)
+        assert agent.sync(everything=True)
+        twin.deaf = unsure  # the answer is lost, so nobody can tell whether it was merged
+        if unsure:
+            play(agent, 3, 6)
+            agent.sync(everything=True, timeout=0.05)
+        twin.deaf = False
+        twin.ledger = forgotten(twin)
+        play(agent, 6, 12)
+        assert agent.sync(everything=True)
+    assert_array_equal(twin.server.moment[[0, 1, 2, *range(6, 12)]], np.ones(9))
+    assert twin.server.moment.max() == 1.0
+
+
+@every_recipe
+@pytest.mark.parametrize("born", [0, 2])
+def test_a_coordinator_that_was_set_back_is_followed(recipe: fb.Recipe, born: int) -> None:
+    twin = Twin(recipe)
+    for life in range(born):
+        twin.ledger = twin.ledger.noting(bytes([life] * 16), born=life, sequence=1, version=0)
+    with joined_to(twin) as agent:
+        for i in range(0, 30, 3):
+            play(agent, i, i + 3)
+            assert agent.sync(everything=True)
+        before = agent.status().version
+        assert before >= 10
+        twin.server, twin.ledger = recipe.server(), Ledger()  # to before everything
+        play(agent, 30, 36)
+        assert agent.sync(everything=True)
+        assert agent.status().version == twin.server.version < before
+        assert_array_equal(twin.server.moment, [0.0] * 30 + [1.0] * 6 + [0.0] * (D - 36))
+        assert agent.decide(np.eye(D)[:1]).mean[0] == 0.0
+        assert agent.decide(np.eye(D)[30:31]).mean[0] > 0.0
+        play(agent, 36, 40)
+        assert agent.sync(everything=True)
+    assert_array_equal(twin.server.moment, [0.0] * 30 + [1.0] * 10 + [0.0] * (D - 40))
+
+
+def test_another_recipe_is_trouble_and_nothing_is_dropped() -> None:
+    twin = Twin(RECIPES["FSCLB"])
+    with joined_to(twin) as agent:
+        right, twin.fingerprint = twin.fingerprint, "0" * 16
+        agent._courier._joined = False
+        play(agent, 0, 2)
+        assert not agent.sync(everything=True, timeout=0.2)
+        assert "made anew" in str(agent.status().trouble)
+        twin.fingerprint = right
+        assert agent.sync()
+    assert twin.server.count == 2
+
+
+@every_recipe
+def test_merged_uploads_stand_for_both(recipe: fb.Recipe) -> None:
+    recipe = fb.RECIPES[recipe.name](**recipe.params | {"alpha": 1e9})
+
+    def upload(first: int, last: int) -> fb.Upload:
+        agent = recipe.agent(0)
+        for i in range(first, last):
+            agent.observe(np.eye(D)[i], 2.0)
+        made = agent.receive(fb.Collect())
+        assert made is not None
+        return made
+
+    both = merged(upload(0, 2), upload(2, 3))
+    assert_array_equal(both.moment, 2 * np.array(counted(3)))
+    assert both.count == 3
+    decoded, server = wire.decode(wire.encode(both)), recipe.server()
+    assert isinstance(decoded, fb.Upload)
+    server.receive(decoded)
+    assert server.count == 3
+
+
+def test_backoff_grows_and_is_bounded_and_does_as_asked() -> None:
+    latest = Backoff(first=0.5, longest=60.0, uniform=lambda: 1.0)
+    assert [latest.after_failure() for _ in range(9)] == [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
+    assert latest.after_failure(least=100.0) == 160.0
+    latest.reset()
+    assert latest.after_failure() == 0.5
+    for _ in range(5000):
+        assert latest.after_failure() <= 60.0
+    assert Backoff(uniform=lambda: 0.0).after_failure() == 0.0

@@ -1,0 +1,90 @@
+"""``fedbandit fleet``: what it plays and what it adds up."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.cli import main
+from fedbandit.cli.private_coordinator import private_coordinator
+
+SMALL = ["fleet", "--agents", "3", "--rounds", "150"]
+
+
+def cells(output: str) -> dict[str, list[str]]:
+    """Return the numbers of the ledger, by the first word of their row."""
+    rows = [line.split("  ") for line in output.splitlines()[2:]]
+    return {row[0].partition(",")[0]: [cell.strip() for cell in row[1:] if cell] for row in rows}
+
+
+def test_in_step_it_is_the_simulation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--dimension", "6", "--arms", "4", "--in-step", "--seed", "5"]) == 0
+    shown = capsys.readouterr()
+    assert "100 % of 150 decisions" in shown.err
+    world = fb.worlds.Synthetic(dimension=6, arms=4, agents=3, seed=5)
+    sketched = fb.FSCLB(dimension=6, sketch_size=2, agents=3, radius=0.3, cadence="buffered")
+    trace = fb.simulate(sketched, world, rounds=150)
+    whole = fb.simulate(fb.FedLinUCB(dimension=6, agents=3, radius=0.3), world, rounds=150)
+    found = cells(shown.out)
+    assert f"{trace.reward.mean():.4f} a decision" in shown.out
+    assert found["FSCLB"][0] == str(trace.uploads[-1])
+    assert found["FedLinUCB"][0] == str(whole.uploads[-1])
+    up, down, both = (int(cell.replace(",", "")) for cell in found["FedLinUCB"][1:])
+    assert up + down == both
+    envelopes = both - whole.bytes[-1]
+    assert 0 < envelopes < 120 * whole.uploads[-1]
+
+
+def test_against_a_running_coordinator_with_states(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = fb.FSCLB(dimension=9, sketch_size=4, agents=2)
+    store = f"sqlite:///{tmp_path}/c.db"
+    with private_coordinator(store, model="shop", recipe=recipe) as url:
+        words = [*SMALL, "--coordinator", url, "--model", "shop"]
+        assert main([*words, "--state-dir", str(tmp_path / "states")]) == 0
+        assert sorted(each.name for each in (tmp_path / "states").iterdir()) == [
+            "agent-0",
+            "agent-1",
+            "agent-2",
+        ]
+        capsys.readouterr()
+        assert main([*words, "--dimension", "5"]) == 2
+        assert "Say --dimension 9" in capsys.readouterr().err
+        assert main([*words, "--sketch-size", "5"]) == 2
+        assert "the model has one" in capsys.readouterr().err
+        assert main([*SMALL, "--coordinator", url, "--model", "other"]) == 2
+        assert "404" in capsys.readouterr().err
+
+
+def test_a_coordinator_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--coordinator", "http://127.0.0.1:9"]) == 2
+    assert "expected an answer" in capsys.readouterr().err
+
+
+def test_data_sets_are_worlds_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--world", "satimage", "--sketch-size", "8"]) == 0
+    assert "FedLinUCB, same tape" in capsys.readouterr().out
+
+
+def test_tokens_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tokens").write_text("agent-0 a b\n")
+    assert main([*SMALL, "--tokens", str(tmp_path / "tokens")]) == 2
+    assert "lines AGENT TOKEN" in capsys.readouterr().err
+
+
+def test_sizes_are_those_of_real_messages() -> None:
+    from fedbandit.cli.fleet_play import message_sizes
+
+    recipe = fb.FedLinUCB(dimension=7, agents=2)
+    agent, server = recipe.agent(0), recipe.server()
+    agent.observe(np.ones(7), 1.0)
+    upload = agent.receive(fb.Collect()) or fb.Upload(0, fb.Gram(np.eye(7)), np.zeros(7), 1)
+    server.receive(upload)
+    sync = wire.Sync(wire.fingerprint(recipe), bytes(16), 1, upload)
+    synced = wire.Synced(wire.fingerprint(recipe), True, 1, 1, server.download())
+    up, down = message_sizes(recipe)
+    assert 0 <= up - len(wire.encode_sync(sync)) < 10
+    assert 0 <= down - len(wire.encode_synced(synced)) < 10

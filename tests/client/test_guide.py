@@ -1,0 +1,56 @@
+"""What docs/agents.md says can be done, is done: its Python runs, its JSON is answered."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import fedbandit as fb
+from fedbandit.cli.private_coordinator import private_coordinator
+from fedbandit.edge.app import make_app
+from fedbandit.service.metrics import Metrics
+from fedbandit.service.stores import open_store
+from tests.client.twin import Twin, joined_to
+
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "agents.md").read_text(encoding="utf-8")
+
+
+def test_the_python_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    recipe = fb.FSCLB(dimension=3, sketch_size=2, agents=2)
+    store = f"sqlite:///{tmp_path}/c.db"
+    with private_coordinator(store, model="news", recipe=recipe) as url:
+        exec(block.replace("http://127.0.0.1:8400", url), {})
+    assert capsys.readouterr().out.startswith(("0 [", "1 ["))
+    assert (tmp_path / "phone-7-state" / "journal").exists()
+    open_store(store).close()
+
+
+def test_the_json_is_answered_as_shown() -> None:
+    question, reward = re.findall(r"-d '(.*?)'", GUIDE, flags=re.DOTALL)
+    (shown,) = re.findall(r"```json\n(.*?)```", GUIDE, flags=re.DOTALL)
+    twin = Twin(fb.FSCLB(dimension=50, sketch_size=20, agents=2))
+    with TestClient(make_app(joined_to(twin))) as client:
+        ranked = client.post("/rank", json=json.loads(question))
+        assert ranked.status_code == 201
+        expected = json.loads(shown)
+        found = ranked.json()
+        assert found["eventId"] == expected["eventId"]
+        assert found["rewardActionId"] == expected["rewardActionId"]
+        for ours, theirs in zip(found["ranking"], expected["ranking"], strict=True):
+            assert ours == pytest.approx(theirs)
+        paid = client.post("/events/visit-81/reward", json=json.loads(reward))
+        assert paid.status_code == 204
+
+
+def test_every_metric_is_explained_and_no_other() -> None:
+    page = (DOCS / "deploy.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`(fedbandit_\w+)", page))
+    shown = Metrics().text([], {"fedbandit_waiting": 0.0})
+    assert told == set(re.findall(r"^# TYPE (\S+)", shown, flags=re.MULTILINE))

@@ -1,0 +1,280 @@
+"""An agent that starts again goes on where it was, and a full disk is told to who must know."""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import fedbandit as fb
+from fedbandit.client.account import Waiting
+from fedbandit.client.connected import ConnectedAgent
+from fedbandit.client.journal import split
+from fedbandit.client.records import Record
+from fedbandit.client.state_dir import Identity
+from fedbandit.errors import InvalidState, OutputError, SettledDecision, UnknownDecision
+from tests.client.test_journal import disk_full_at
+from tests.client.twin import Twin, joined_to
+
+D = 24
+RECIPES = {
+    "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=3),
+    "FSCLB, buffered": fb.FSCLB(dimension=D, sketch_size=4, agents=3, cadence="buffered"),
+    "FedLinUCB": fb.FedLinUCB(dimension=D, agents=3),
+}
+every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+SKETCHED = RECIPES["FSCLB"]
+
+
+def pay(agent: ConnectedAgent, *arms: int) -> None:
+    for i in arms:
+        agent.reward(agent.decide(np.eye(D)[i : i + 1]).id, 1.0)
+
+
+def abandon(agent: ConnectedAgent) -> None:
+    """Let go of the files as a killed process does: nothing is flushed, nothing is saved."""
+    agent._sender.stop(5.0)
+    agent._account.book.close()
+    assert agent._state_dir is not None
+    agent._state_dir.close()
+
+
+@every_recipe
+@pytest.mark.parametrize("killed", [False, True])
+def test_everything_is_there_after_a_restart(
+    tmp_path: Path, recipe: fb.Recipe, killed: bool
+) -> None:
+    twin = Twin(recipe)
+    twin.down, agent = True, joined_to(twin, recipe=recipe, state_dir=tmp_path)
+    pay(agent, *range(10))
+    early = agent.decide(np.eye(D)[20:21])
+    for i in range(5):
+        before = agent.decide(np.eye(D)), agent.status()
+        if killed:
+            abandon(agent)
+        else:
+            agent.close(timeout=0.01)
+        agent = joined_to(twin, state_dir=tmp_path)
+        after = agent.decide(np.eye(D)), agent.status()
+        assert after[1].open == 2 + 2 * i + 1
+        assert after[1].pending + after[1].undelivered == 10
+        assert before[0].index == after[0].index
+        assert_array_equal(before[0].mean, after[0].mean)
+        assert_array_equal(before[0].bonus, after[0].bonus)
+    agent.reward(early.id, 1.0)
+    twin.down = False
+    assert agent.sync(everything=True)
+    agent.close()
+    assert_array_equal(twin.server.moment, [1.0] * 10 + [0.0] * 10 + [1.0] + [0.0] * 3)
+    with joined_to(twin, state_dir=tmp_path) as agent, pytest.raises(UnknownDecision):
+        agent.reward(early.id, 1.0)
+
+
+@every_recipe
+def test_a_journal_cut_at_every_byte_loses_its_torn_record_alone(
+    tmp_path: Path, recipe: fb.Recipe
+) -> None:
+    twin = Twin(recipe)
+    agent = joined_to(twin, state_dir=tmp_path / "whole")
+    twin.deaf = True
+    pay(agent, 0, 1, 2)
+    assert not agent.sync(timeout=0.05)  # in flight, and merged, but not acknowledged
+    pay(agent, 3, 4)
+    abandon(agent)
+    data = (tmp_path / "whole" / "journal").read_bytes()
+    payloads, _ = split(data)
+    ends = np.cumsum([8 + len(payload) for payload in payloads])
+    first = int(ends[1])
+    cuts = sorted({*range(first, len(data), len(data) // 40), *(ends[2:] - 1), *ends[1:]})
+    seen = set()
+    for cut in map(int, cuts):
+        shutil.rmtree(tmp_path / "cut", ignore_errors=True)
+        (tmp_path / "cut").mkdir()
+        (tmp_path / "cut" / "journal").write_bytes(data[:cut])
+        whole = [payloads[i] for i in range(len(ends)) if ends[i] <= cut]
+        paid = sum(b"rewarded" in payload[:12] for payload in whole)
+        fresh = Twin(recipe)
+        with joined_to(fresh, state_dir=tmp_path / "cut") as agent:
+            assert agent.sync(everything=True)
+        assert_array_equal(fresh.server.moment, [1.0] * paid + [0.0] * (D - paid))
+        seen.add(paid)
+    assert seen == {0, 1, 2, 3, 4, 5}
+
+
+def test_what_was_merged_before_the_crash_is_not_merged_again(tmp_path: Path) -> None:
+    twin = Twin(SKETCHED)
+    agent = joined_to(twin, state_dir=tmp_path)
+    twin.deaf = True
+    pay(agent, *range(6))
+    agent.sync(timeout=0.05)
+    abandon(agent)
+    twin.deaf = False
+    merged_before = twin.server.count
+    assert merged_before > 0
+    with joined_to(twin, state_dir=tmp_path) as agent:
+        assert agent.sync(everything=True)
+    assert_array_equal(twin.server.moment, [1.0] * 6 + [0.0] * (D - 6))
+
+
+def test_the_journal_does_not_grow_with_history(tmp_path: Path) -> None:
+    twin = Twin(SKETCHED)
+    with joined_to(twin, state_dir=tmp_path) as agent:
+        open_still = agent.decide(np.eye(D)[3:4])
+        for _ in range(6000):
+            pay(agent, 0)
+        agent.sync()
+        largest = (tmp_path / "journal").stat().st_size
+        assert largest < 2.5e6
+        assert agent._sender.wait_until(lambda: agent._account.book._kept > 0, 10.0)
+        agent.reward(open_still.id, 1.0)
+        agent.sync(everything=True)
+    assert (tmp_path / "journal").stat().st_size < 20_000
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["journal", "lock"]
+    assert (twin.server.moment[0], twin.server.moment[3]) == (6000.0, 1.0)
+
+
+def test_decisions_made_while_the_journal_is_rewritten_are_in_it(tmp_path: Path) -> None:
+    twin = Twin(SKETCHED)
+    agent = joined_to(twin, state_dir=tmp_path)
+    made = []
+    whole = agent._account.book._whole
+
+    def slowly() -> Iterable[Record]:
+        records = whole()
+        made.append(agent.decide(np.eye(D)[:1]).id)  # the ledger is held: deciding does not mind
+        return records
+
+    agent._account.book._whole = slowly
+    with agent._account._ledger:
+        agent._account.book.rewrite()
+    abandon(agent)
+    with joined_to(twin, state_dir=tmp_path) as agent:
+        agent.reward(made[0], 1.0)
+
+
+def test_a_decision_pushed_out_at_the_last_moment_is_not_paid_in_memory_alone(
+    tmp_path: Path,
+) -> None:
+    twin = Twin(SKETCHED)
+    agent = joined_to(twin, state_dir=tmp_path, max_open=1)
+    first = agent.decide(np.eye(D)[:1])
+    book = agent._account.book
+    assert book.get(first.id).active
+    second = agent.decide(np.eye(D)[1:2])  # between looking and paying
+    before = (tmp_path / "journal").read_bytes()
+    with pytest.raises(SettledDecision):
+        book.pay(first.id, 1.0)
+    assert (tmp_path / "journal").read_bytes() == before
+    agent.reward(second.id, 1.0)
+    abandon(agent)
+    with joined_to(twin, state_dir=tmp_path, max_open=1) as agent:
+        agent.sync(everything=True)
+    assert_array_equal(twin.server.moment, [0.0, 1.0] + [0.0] * (D - 2))
+
+
+@pytest.mark.parametrize("room", [0, 20, 200])
+def test_trouble_with_the_disk_ends_when_the_disk_is_mended(tmp_path: Path, room: int) -> None:
+    twin = Twin(SKETCHED)
+    with joined_to(twin, state_dir=tmp_path) as agent:
+        with disk_full_at(room):
+            agent.decide(np.eye(D))
+            assert agent.sync()
+            assert agent._sender.wait_until(lambda: agent.status().trouble is not None, 10.0)
+            assert not agent.status().saved
+        agent.sync()
+        assert agent._sender.wait_until(lambda: agent.status().saved, 10.0)
+        assert agent.status().trouble is None
+
+
+def test_a_full_disk_is_told_to_who_gives_the_reward_and_nothing_is_half_counted(
+    tmp_path: Path,
+) -> None:
+    twin = Twin(SKETCHED)
+    agent = joined_to(twin, state_dir=tmp_path)
+    pay(agent, 0, 1, 2)
+    agent.sync()
+    early = agent.decide(np.eye(D)[3:4])
+    with disk_full_at(1000):
+        late = agent.decide(np.eye(D)[4:5])  # deciding goes on
+        assert not agent.status().saved
+        for _ in range(3):
+            with pytest.raises(OutputError, match="nothing was counted"):
+                agent.reward(early.id, 1.0)
+        assert agent.status().rewards == 3
+    agent.reward(early.id, 1.0)
+    assert agent.status().saved
+    with pytest.raises(SettledDecision):
+        agent.reward(early.id, 1.0)
+    abandon(agent)
+    with joined_to(twin, state_dir=tmp_path) as agent:
+        agent.reward(late.id, 1.0)  # it was saved along with the rest
+        assert agent.sync(everything=True)
+    assert_array_equal(twin.server.moment, [1.0] * 5 + [0.0] * (D - 5))
+
+
+def test_nothing_is_sent_that_is_not_on_the_disk(tmp_path: Path) -> None:
+    twin = Twin(SKETCHED)
+    with joined_to(twin, state_dir=tmp_path) as agent:
+        twin.down = True
+        pay(agent, 0, 1, 2)
+        agent.sync(timeout=0.02)
+        twin.down = False
+        in_flight = agent._account._learner.outbox.in_flight
+        assert in_flight is not None
+        with disk_full_at((tmp_path / "journal").stat().st_size):
+            agent.sync(timeout=0.1)
+            assert twin.server.count == in_flight.count  # that one was on the disk
+            agent._account._learner.flush()
+            agent.sync(timeout=0.1)
+            assert twin.server.count == in_flight.count
+            assert "disk" in str(agent.status().trouble)
+        assert agent.sync(everything=True)
+    assert twin.server.count == 3
+
+
+def test_deferred_and_forgotten_survive_too(tmp_path: Path) -> None:
+    twin, waiting = Twin(SKETCHED), Waiting(wait=1.0, default=5.0, clock=lambda: now)
+    now = 0.0
+    agent = joined_to(twin, state_dir=tmp_path, waiting=waiting)
+    for i, name in enumerate(("never", "shown")):
+        agent.decide(np.eye(D)[i : i + 1], id=name, defer=True)
+    agent.activate("shown")
+    abandon(agent)
+    agent = joined_to(twin, state_dir=tmp_path, waiting=waiting)
+    assert agent.status().open == 2
+    now = 1.0
+    agent.sync()
+    abandon(agent)
+    with joined_to(twin, state_dir=tmp_path, waiting=waiting) as agent:
+        assert (agent.status().open, agent.status().forgotten) == (0, 0)
+        agent.sync(everything=True)
+    assert_array_equal(twin.server.moment, [0.0, 5.0] + [0.0] * (D - 2))
+
+
+def test_one_process_and_one_agent_for_a_directory(tmp_path: Path) -> None:
+    twin = Twin(SKETCHED)
+    with (
+        joined_to(twin, state_dir=tmp_path),
+        pytest.raises(OutputError, match="in use"),
+    ):
+        joined_to(twin, state_dir=tmp_path)
+    with pytest.raises(InvalidState, match="agent 'phone-7' of model 'news'"):
+        joined_to(twin, state_dir=tmp_path, who=Identity(model="news", agent="phone-8"))
+    with pytest.raises(InvalidState, match="Leave recipe out"):
+        joined_to(twin, state_dir=tmp_path, recipe=RECIPES["FedLinUCB"])
+    joined_to(twin, state_dir=tmp_path).close()
+
+
+@pytest.mark.parametrize("data", [b"", b"junk", bytes(100)])
+def test_a_file_that_is_no_journal_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "journal").write_bytes(data)
+    with pytest.raises(InvalidState, match="empty state_dir"):
+        joined_to(Twin(SKETCHED), state_dir=tmp_path)
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="another state_dir"):
+        joined_to(Twin(SKETCHED), state_dir=tmp_path / "file")

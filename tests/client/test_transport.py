@@ -1,0 +1,188 @@
+"""Over real connections: what an agent makes of answers, of silence and of broken pipes."""
+
+import socket
+import ssl
+import time
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+import trustme
+from numpy.testing import assert_array_equal
+
+import fedbandit as fb
+from fedbandit.client.transport import HttpTransport
+from fedbandit.errors import InvalidParameter, Refused, Unreachable
+from tests.client.http_twin import serving
+from tests.client.proxy import MISCHIEF, between
+from tests.client.twin import Twin
+
+D = 80
+RECIPE = fb.FSCLB(dimension=D, sketch_size=3, agents=2)
+
+
+def transport_to(url: str, *, token: str | None = None, timeout: float = 5.0) -> HttpTransport:
+    return HttpTransport(url, model="news", agent="phone-7", token=token, timeout=timeout)
+
+
+def connected(url: str, *, state_dir: Path | None = None) -> fb.ConnectedAgent:
+    return fb.connect(url, model="news", agent="phone-7", token="secret", state_dir=state_dir)
+
+
+def test_a_connection_is_kept_and_the_token_sent() -> None:
+    with serving(Twin(RECIPE)) as server:
+        transport = transport_to(server.url + "/", token="secret")
+        first = transport.exchange("state?version=7")
+        connection = transport._connection
+        assert transport.exchange("state?version=7") == first
+        assert transport._connection is connection
+        assert server.tokens == ["Bearer secret"] * 2
+        transport.close()
+
+
+def test_a_kept_connection_that_has_gone_stale_is_opened_anew() -> None:
+    with serving(Twin(RECIPE)) as server:
+        transport = transport_to(server.url)
+        transport.exchange("state?version=7")
+        connection = transport._connection
+        assert connection is not None
+        connection.sock.shutdown(socket.SHUT_RDWR)
+        transport.exchange("state?version=7")
+        assert transport._connection is not connection
+        transport.close()
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 413, 415, 422])
+def test_no_is_told_with_its_reason(status: int) -> None:
+    with serving(Twin(RECIPE)) as server:
+        server.status = status
+        transport = transport_to(server.url)
+        with pytest.raises(Refused, match=f"{status} token no") as caught:
+            transport.exchange("state?version=0")
+        assert caught.value.status == status
+        transport.close()
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+def test_not_now_is_told_apart_from_no(status: int) -> None:
+    with serving(Twin(RECIPE)) as server:
+        server.status = status
+        transport = transport_to(server.url)
+        with pytest.raises(Unreachable, match=f"{status}"):
+            transport.exchange("state?version=0")
+        transport.close()
+
+
+def test_nobody_there() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(Unreachable, match="refused"):
+        connected(f"http://127.0.0.1:{port}")
+
+
+def test_silence_ends() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        transport = transport_to(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.1)
+        with pytest.raises(Unreachable, match="timed out"):
+            transport.exchange("state?version=0")
+
+
+ANSWERS = {
+    "cut": b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+    "no HTTP": b"220 mail.example ESMTP\r\n\r\n",
+    "nothing": b"",
+    "asks to wait": b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_answers_that_are_none(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            there, _ = server.accept()
+            there.recv(65536)
+            there.sendall(answer)
+            there.close()
+
+        thread = Thread(target=serve)
+        thread.start()
+        transport = transport_to(f"http://127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(Unreachable) as caught:
+            transport.exchange("state?version=0")
+        thread.join()
+        transport.close()
+        assert caught.value.retry_after == (7.0 if b"Retry-After" in answer else 0.0)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:80", "ftp://host", "http://", "http://h:x", "http://u@h", "http://h?q"]
+)
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(InvalidParameter, match="coordinator's address"):
+        transport_to(url)
+
+
+@pytest.mark.parametrize("token", ["", "two words", "line\nbreak", "ä"])
+def test_tokens_that_are_none_are_not_shown(token: str) -> None:
+    with pytest.raises(InvalidParameter, match="got another text"):
+        transport_to("http://host", token=token)
+
+
+@pytest.mark.parametrize("name", ["", ".", "a/b", "x" * 65, "a b"])
+def test_names_that_are_none(name: str) -> None:
+    for model, agent in ((name, "a"), ("m", name)):
+        with pytest.raises(InvalidParameter, match="letters, digits"):
+            fb.connect("http://127.0.0.1:1", model=model, agent=agent)
+
+
+def test_https_with_certificates_of_ones_own(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    twin = Twin(RECIPE)
+    with serving(twin, tls=context) as server:
+        url = f"https://127.0.0.1:{server.server_port}"
+        with pytest.raises(Unreachable, match="certificate"):
+            connected(url)
+        cafile = str(tmp_path / "ca.pem")
+        with fb.connect(url, model="news", agent="phone-7", cafile=cafile) as agent:
+            agent.reward(agent.decide(np.eye(D)).id, 1.0)
+            assert agent.sync(everything=True)
+    assert twin.server.count == 1
+
+
+def test_a_token_that_is_refused_and_then_mended_loses_nothing() -> None:
+    twin = Twin(RECIPE)
+    with serving(twin) as server, connected(server.url) as agent:
+        server.status = 401
+        for i in range(10):
+            agent.reward(agent.decide(np.eye(D)[i : i + 1]).id, 1.0)
+        assert not agent.sync(timeout=0.2)
+        assert "401" in str(agent.status().trouble)
+        server.status = None
+        assert agent.sync(everything=True)
+        assert agent.status().trouble is None
+    assert_array_equal(twin.server.moment[:10], np.ones(10))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_through_a_proxy_that_cuts_and_copies(seed: int, tmp_path: Path) -> None:
+    twin = Twin(RECIPE)
+    with serving(twin) as server, between(server.server_port, seed=seed) as proxy:
+        proxy.calm = True
+        with connected(proxy.url, state_dir=tmp_path) as agent:
+            proxy.calm = False
+            for i in range(D):
+                agent.reward(agent.decide(np.eye(D)[i : i + 1]).id, 1.0)
+                deadline = time.monotonic() + 30.0
+                while not agent.sync(timeout=0.01):
+                    assert time.monotonic() < deadline
+            proxy.calm = True
+            assert agent.sync(everything=True)
+        assert all(proxy.done[kind] >= 3 for kind in MISCHIEF)
+    assert_array_equal(twin.server.moment, np.ones(D))
+    assert twin.server.count == D

@@ -1,0 +1,99 @@
+"""A coordinator in this process: the real server, merging each (life, sequence) once."""
+
+from pathlib import Path
+from threading import Lock
+
+import msgspec
+
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.client.account import Waiting
+from fedbandit.client.connected import ConnectedAgent
+from fedbandit.client.connecting import Durability, connect_by
+from fedbandit.client.state_dir import Identity
+from fedbandit.errors import InvalidMessage, Refused, Unreachable
+from fedbandit.service.ledger import Forgotten, Ledger
+
+LIMITS = wire.Limits(arm_norm=1e6, reward=1e6, count=10**9)
+PATIENT = Waiting()
+WHO = Identity(model="news", agent="phone-7")
+
+
+class Twin:
+    """Answers like a coordinator; ``down`` makes it unreachable, ``deaf`` loses its answers."""
+
+    def __init__(self, recipe: fb.Recipe, *, limits: wire.Limits = LIMITS) -> None:
+        self.recipe, self.limits, self.server = recipe, limits, recipe.server()
+        self.fingerprint = wire.fingerprint(recipe)
+        self.ledger = Ledger()
+        self.requests: list[str] = []
+        self.down = self.deaf = False
+        self._lock = Lock()
+
+    def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
+        with self._lock:
+            self.requests.append(path)
+            if self.down:
+                raise Unreachable("down")
+            answer = self._joined(path) if body is None else self._synced(body)
+            if self.deaf:
+                raise Unreachable("deaf")
+            return answer
+
+    def close(self) -> None:
+        pass
+
+    def _joined(self, path: str) -> bytes:
+        current = path == f"state?version={self.server.version}"
+        return wire.encode_joined(
+            wire.Joined(
+                self.fingerprint,
+                self.recipe.name,
+                msgspec.json.encode(self.recipe.params),
+                self.limits,
+                None if current else self.server.download(),
+                self.ledger.known,
+            )
+        )
+
+    def _synced(self, body: bytes) -> bytes:
+        sync = wire.decode_sync(body)
+        assert sync.fingerprint == self.fingerprint
+        who = {"born": sync.born, "sequence": sync.sequence}
+        try:
+            version = self.ledger.copy_of(sync.life, **who)
+        except Forgotten as error:
+            raise Refused(str(error), status=410, field=error.field) from error
+        except InvalidMessage as error:
+            raise Refused(str(error), status=422, field=error.field) from error
+        merged = version is None
+        if version is None:
+            self.server.receive(sync.upload)
+            version = self.server.version
+            self.ledger = self.ledger.noting(sync.life, version=version, **who)
+        answer = wire.Synced(
+            self.fingerprint, merged, sync.sequence, version, self.server.download()
+        )
+        return wire.encode_synced(answer)
+
+
+def joined_to(
+    twin: Twin,
+    *,
+    who: Identity = WHO,
+    waiting: Waiting = PATIENT,
+    state_dir: Path | None = None,
+    recipe: fb.Recipe | None = None,
+    max_open: int = 10_000,
+    durability: Durability = "process",
+) -> ConnectedAgent:
+    """Connect an agent to a twin."""
+    return connect_by(
+        twin,
+        who,
+        waiting=waiting,
+        state_dir=state_dir,
+        recipe=recipe,
+        max_open=max_open,
+        durability=durability,
+    )

@@ -1,0 +1,55 @@
+"""The sidecar does what its description says, for whatever the description allows and more."""
+
+import socket
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+import schemathesis
+import uvicorn
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.schemas import BaseSchema
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+import fedbandit as fb
+from fedbandit.edge.app import make_app
+from tests.client.twin import Twin, joined_to
+
+
+@pytest.fixture(scope="module")
+def described() -> Iterator[BaseSchema]:
+    """The description, as a running sidecar gives it."""
+    agent = joined_to(Twin(fb.FSCLB(dimension=16, sketch_size=5, agents=3)))
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(make_app(agent), log_config=None, lifespan="on"))
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    yield schemathesis.openapi.from_url(
+        f"http://127.0.0.1:{listener.getsockname()[1]}/openapi.json", wait_for_schema=10
+    )
+    server.should_exit = True
+    thread.join()
+    listener.close()
+
+
+OPERATIONS = [
+    ("/rank", "POST", GenerationMode.POSITIVE),
+    ("/rank", "POST", GenerationMode.NEGATIVE),
+    ("/events/{id}/reward", "POST", GenerationMode.POSITIVE),
+    ("/events/{id}/reward", "POST", GenerationMode.NEGATIVE),
+    ("/events/{id}/activate", "POST", GenerationMode.POSITIVE),
+    ("/healthz", "GET", GenerationMode.POSITIVE),
+]
+
+
+@pytest.mark.parametrize(("path", "method", "mode"), OPERATIONS)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_answers_are_as_described(
+    described: BaseSchema, path: str, method: str, mode: GenerationMode, data: st.DataObject
+) -> None:
+    """Not that all is accepted: that ids differ, say, no description can tell."""
+    case = data.draw(described[path][method].as_strategy(generation_mode=mode))
+    case.call_and_validate(excluded_checks=[positive_data_acceptance])

@@ -1,0 +1,89 @@
+"""``fedbandit edge`` as a process: rank, reward, stop, start again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+import fedbandit as fb
+from fedbandit.cli import main
+from fedbandit.cli.edge import machine_name
+from fedbandit.cli.private_coordinator import private_coordinator
+from fedbandit.service.stores import open_store
+
+QUESTION = {
+    "contextFeatures": [{"time": "morning"}],
+    "actions": [{"id": "a", "features": [{"topic": "sport"}]}, {"id": "b"}],
+}
+
+
+def ask(url: str, given: object = None) -> Any:
+    """Post JSON, or get; return the answer's JSON, or its status if there is none."""
+    body = None if given is None else json.dumps(given).encode()
+    request = Request(url, body, {"Content-Type": "application/json"})
+    with urlopen(request, timeout=10) as response:
+        text = response.read()
+    return json.loads(text) if text else response.status
+
+
+@contextmanager
+def running(coordinator: str, place: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """Run the sidecar as a process of its own; yield its address and the process."""
+    command = [sys.executable, "-m", "fedbandit.cli", "edge", "--model", "news", "--agent", "e"]
+    command += ["--coordinator", coordinator, "--listen", "127.0.0.1:0", "--state-dir", str(place)]
+    environment = os.environ | {"FEDBANDIT_COMPILE": "0"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[-1], process
+        finally:
+            process.kill()
+
+
+def test_an_event_outlives_the_sidecar(tmp_path: Path) -> None:
+    recipe = fb.FSCLB(dimension=12, sketch_size=5, agents=2, alpha=1e-6)
+    store = f"sqlite:///{tmp_path}/c.db"
+    with private_coordinator(store, model="news", recipe=recipe) as coordinator:
+        with running(coordinator, tmp_path / "edge") as (url, process):
+            first, second = ask(f"{url}/rank", QUESTION), ask(f"{url}/rank", QUESTION)
+            assert ask(f"{url}/events/{first['eventId']}/reward", {"value": 1.0}) == 204
+            process.kill()  # no goodbye
+        with running(coordinator, tmp_path / "edge") as (url, process):
+            assert ask(f"{url}/events/{second['eventId']}/reward", {"value": 1.0}) == 204
+            with pytest.raises(HTTPError, match="409"):
+                ask(f"{url}/events/{first['eventId']}/reward", {"value": 1.0})
+            assert ask(f"{url}/healthz")["open"] == 0
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) in (0, -signal.SIGTERM)
+    stored = open_store(store)
+    assert stored.model("news").count == 2
+    stored.close()
+
+
+def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["edge", "--model", "news", "--coordinator", "http://127.0.0.1:9"]
+    for more, message in (
+        ([], "expected an answer"),
+        (["--listen", "0.0.0.0:0"], "outside loopback"),
+        (["--listen", "nowhere"], "HOST:PORT"),
+        (["--token-file", str(tmp_path / "none")], "Look at --token-file"),
+        (["--agent", "a/b"], "letters, digits"),
+    ):
+        assert main([*words, *more]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_names_of_machines() -> None:
+    assert machine_name("phone-7.local") == "phone-7.local"
+    assert machine_name("-böse maschine") == "b-se-maschine"
+    assert machine_name("") == "agent"
+    assert len(machine_name("x" * 100)) == 64

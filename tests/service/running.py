@@ -1,0 +1,117 @@
+"""Coordinators for tests: inside this process, or as a process of its own that can be killed."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.testclient import TestClient
+
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.service.app import make_app
+from fedbandit.service.model import DEFAULT_LIMITS, new_model
+from fedbandit.service.settings import Settings
+from fedbandit.service.store import Store
+from fedbandit.service.stores import open_store
+from fedbandit.service.tokens import new_token
+
+OPEN = Settings(open=True, remember_seconds=0.0)
+BODY = {"Content-Type": wire.MEDIA_TYPE}
+
+
+def make_model(
+    url: str, name: str, recipe: fb.Recipe, *, limits: wire.Limits = DEFAULT_LIMITS
+) -> None:
+    """Make a model in a store."""
+    store = open_store(url, create=True)
+    store.create(*new_model(name, recipe, limits=limits))
+    store.close()
+
+
+def make_token(url: str, *, model: str | None, agent: str | None) -> str:
+    """Make a token in a store."""
+    secret, token = new_token(model=model, agent=agent)
+    store = open_store(url)
+    store.add_token(token)
+    store.close()
+    return secret
+
+
+@contextmanager
+def client_of(store: Store | str, settings: Settings = OPEN) -> Iterator[TestClient]:
+    """Run a coordinator in this process."""
+    opened = open_store(store, create=True) if isinstance(store, str) else store
+    with TestClient(make_app(opened, settings)) as client:
+        yield client
+
+
+def sync_path(model: str = "news", agent: str = "phone") -> str:
+    """Return where an agent posts its uploads."""
+    return f"/v1/models/{model}/agents/{agent}/sync"
+
+
+def state_path(model: str = "news", agent: str = "phone") -> str:
+    """Return where an agent joins."""
+    return f"/v1/models/{model}/agents/{agent}/state"
+
+
+def post(client: Any, sync: wire.Sync, *, model: str = "news", agent: str = "phone") -> wire.Synced:
+    """Post a sync that is answered."""
+    answer = client.post(sync_path(model, agent), content=wire.encode_sync(sync), headers=BODY)
+    assert answer.status_code == 200, answer.text
+    return wire.decode_synced(answer.content)
+
+
+def stored(url: str, name: str = "news") -> fb.Download:
+    """Return the state in a store."""
+    store = open_store(url)
+    download = wire.decode(store.state(name)[1])
+    store.close()
+    assert isinstance(download, fb.Download)
+    return download
+
+
+@dataclass
+class Process:
+    """A coordinator in a process of its own."""
+
+    process: subprocess.Popen[str]
+    address: str
+
+    def kill(self) -> None:
+        """End it without warning."""
+        self.process.kill()
+        self._wait()
+
+    def stop(self) -> int:
+        """Ask it to stop, and return its exit code."""
+        self.process.terminate()
+        return self._wait()
+
+    def _wait(self) -> int:
+        code = self.process.wait(30)
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+        return code
+
+
+def start(url: str, *options: str, listen: str = "127.0.0.1:0") -> Process:
+    """Start ``fedbandit serve`` and wait until it says where."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "fedbandit.cli", "serve"),
+            *("--store", url, "--listen", listen, *options),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "FEDBANDIT_COMPILE": "0"},  # starts sooner, and merges the same bits
+    )
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    assert said.startswith("fedbandit: serving at "), said
+    return Process(process, said.split()[-1])

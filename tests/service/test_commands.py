@@ -1,0 +1,234 @@
+"""``fedbandit serve``, ``model`` and ``token``: what they do, print and refuse."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedbandit import wire
+from fedbandit.cli import main
+from fedbandit.service.stores import open_store
+from fedbandit.service.tokens import digest_of
+from tests.service.made_uploads import RECIPE, sync_for
+from tests.service.running import client_of, make_model, post, stored
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store that the environment names."""
+    url = f"sqlite:///{tmp_path / 'commands.db'}"
+    monkeypatch.setenv("FEDBANDIT_STORE", url)
+    return url
+
+
+def _run(words: str) -> None:
+    assert main(words.split()) == 0
+
+
+def test_a_model_is_made_listed_shown_and_deleted(store: str, capsys: Capture) -> None:
+    _run(
+        "model create news --dimension 4 --sketch-size 3 --agents 2 --set radius=tight"
+        " --set alpha=2 --max-arm-norm 2 --max-reward 3 --max-count 50"
+    )
+    opened = open_store(store)
+    model = opened.model("news")
+    assert model.limits == wire.Limits(arm_norm=2.0, reward=3.0, count=50)
+    assert b'"radius": "tight"' in model.params
+    assert b'"alpha": 2.0' in model.params
+    with client_of(store) as client:
+        sync = sync_for(RECIPE, 1)
+        sync = wire.Sync(model.fingerprint, sync.life, 1, sync.upload)
+        post(client, sync)
+    capsys.readouterr()
+    _run("model list")
+    row = capsys.readouterr().out.splitlines()[2].split()
+    assert row == ["news", "FSCLB", model.fingerprint, "1", "6"]
+    _run("model show news")
+    shown = capsys.readouterr().out
+    assert "FSCLB(dimension=4, sketch_size=3" in shown
+    assert "limits: arm norm 2, reward 3, count 50" in shown
+    assert re.search(r"^phone +1 +6 ", shown, re.MULTILINE)
+    _run("model delete news --yes")
+    assert opened.models() == []
+    opened.close()
+
+
+def test_a_model_moves_to_another_store_with_all_that_is_its_own(
+    store: str, store_url: str, tmp_path: Path, capsys: Capture
+) -> None:
+    make_model(store, "news", RECIPE)
+    _run("token create news phone")
+    secret = capsys.readouterr().out.strip()
+    with client_of(store) as client:
+        post(client, sync_for(RECIPE, 1))
+    file = tmp_path / "news.model"
+    _run(f"model export news --out {file}")
+    _run(f"model import {file} --store {store_url}")
+    before, after = (open_store(url) for url in (store, store_url))
+    one, other = before.archive("news"), after.archive("news")
+    assert (one.state, one.ledgers, one.tokens) == (other.state, other.ledgers, other.tokens)
+    assert other.tokens[0].digest == digest_of(secret)
+    before.close()
+    after.close()
+    with client_of(store_url) as client:
+        assert not post(client, sync_for(RECIPE, 1)).merged
+        assert post(client, sync_for(RECIPE, 2, sequence=2)).version == 2
+
+
+def test_under_another_name_it_comes_without_tokens(
+    store: str, tmp_path: Path, capsys: Capture
+) -> None:
+    make_model(store, "news", RECIPE)
+    _run("token create news phone")
+    file = tmp_path / "news.model"
+    _run(f"model export news --out {file}")
+    _run(f"model import {file} --as other")
+    capsys.readouterr()
+    opened = open_store(store)
+    assert [token.model for token in opened.tokens()] == ["news"]
+    assert opened.model("news").incarnation != opened.model("other").incarnation
+    opened.close()
+    assert wire.encode(stored(store, "other")) == wire.encode(stored(store, "news"))
+
+
+def test_a_damaged_export_is_refused(store: str, tmp_path: Path, capsys: Capture) -> None:
+    make_model(store, "news", RECIPE)
+    file = tmp_path / "news.model"
+    _run(f"model export news --out {file}")
+    whole = file.read_bytes()
+    for place in range(0, len(whole), 37):
+        for damaged in (whole[:place], whole[:place] + b"\xaa\xbb" + whole[place + 2 :]):
+            file.write_bytes(damaged)
+            assert main(["model", "import", str(file), "--as", "other"]) == 2
+            assert "model file: got" in capsys.readouterr().err
+    opened = open_store(store)
+    assert [model.name for model in opened.models()] == ["news"]
+    opened.close()
+
+
+def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -> None:
+    make_model(store, "news", RECIPE)
+    _run("token create news phone-7")
+    secret, told = capsys.readouterr()
+    name = told.split()[1].rstrip(";")
+    assert len(secret.strip()) == 43
+    _run("token create --admin --name boss")
+    capsys.readouterr()
+    _run("token list")
+    listed = capsys.readouterr().out
+    assert secret.strip() not in listed
+    rows = [line.split()[:3] for line in listed.splitlines()[2:]]
+    assert rows[1] == [name, "news", "phone-7"]
+    assert rows[0][:2] == ["boss", "(admin)"]
+    _run(f"token revoke {name}")
+    opened = open_store(store)
+    assert [token.name for token in opened.tokens()] == ["boss"]
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("model create news --dimension 4", "missing a required argument: 'sketch_size'"),
+        ("model create news --dimension 4 --sketch-size 9", "sketch_size: got 9"),
+        ("model create n/s --dimension 4 --sketch-size 3", "model: got 'n/s'; expected 1 to 64"),
+        ("model create old --dimension 4 --sketch-size 3", "a name that is taken"),
+        ("model create news --dimension 4 --recipe LinUCB", "recipe: got LinUCB; expected one who"),
+        ("model create news --dimension 4 --recipe Random", "recipe: got Random; expected one who"),
+        ("model create news --dimension 4 --recipe AsyncLinUCB", "recipe: got AsyncLinUCB"),
+        ("model create news --dimension 4 --recipe fsclb", "Did you mean 'FSCLB'?"),
+        ("model create news --dimension 4 --recipe FedLinUCB --set a=1", "keyword argument 'a'"),
+        ("model create n --dimension 4 --sketch-size 3 --max-arm-norm -1", "largest arm norm: got"),
+        (
+            "model create n --dimension 4 --sketch-size 3 --max-reward nan",
+            "largest reward: got nan",
+        ),
+        ("model show odl", "model: got 'odl'; expected one of old. Did you mean 'old'?"),
+        ("model delete gone --yes", "model: got 'gone'"),
+        ("model delete old", "delete: got no --yes, for 0 uploads"),
+        ("model export gone --out x", "model: got 'gone'"),
+        ("model export old --out /nowhere/x", "export: got"),
+        ("model import /nowhere/x", "import: got"),
+        ("model list --store sqlite:////nowhere/x.db", "no such file"),
+        ("model list --store mysql://x", "store: got 'mysql'"),
+        ("model create n --dimension 4 --sketch-size 3 --store sqlite:////nowhere/x", "unable to"),
+        ("token create", "token: got nothing; expected a model and an agent"),
+        ("token create old", "token: got old; expected a model and an agent"),
+        ("token create old phone --admin", "token: got old phone --admin"),
+        ("token create gone phone", "model: got 'gone'"),
+        ("token create old ph/one", "agent: got 'ph/one'"),
+        ("token revoke phone", "token: got 'phone'"),
+        ("serve --listen nowhere", "listen: got 'nowhere'; expected HOST:PORT"),
+        ("serve --listen 127.0.0.1:99999", "listen: got '127.0.0.1:99999'"),
+        ("serve --listen 203.0.113.7:0 --insecure", "listen: got [Errno"),
+        ("serve --listen 0.0.0.0:0", "got 0.0.0.0 without TLS; expected TLS and tokens"),
+        ("serve --listen 0.0.0.0:0 --open", "got 0.0.0.0 without TLS and tokens"),
+        ("serve --listen [::]:0 --open", "got :: without TLS and tokens"),
+        ("serve --tls-cert x.pem", "TLS: got one of two files"),
+        ("serve --tls-cert x.pem --tls-key y.pem", "TLS: got [Errno 2]"),
+        ("serve --store sqlite:////nowhere/x.db", "unable to open"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(
+    store: str, words: str, message: str, capsys: Capture
+) -> None:
+    make_model(store, "old", RECIPE)
+    assert main(words.split()) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("fedbandit: error: ")
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("model", "required: VERB"),
+        ("model creat news", "invalid choice: 'creat'"),
+        ("model create --dimension 4", "required: NAME"),
+        ("model create news", "required: --dimension"),
+        ("model create news --dimension 0", "--dimension: got '0'"),
+        ("model create news --dimensio 4", "Did you mean '--dimension'?"),
+        ("model create news --dimension 4 --set alpha", "--set: got 'alpha'; expected NAME=VALUE"),
+        ("model export news", "required: --out"),
+        ("token revoke", "required: NAME"),
+        ("serve --queue 0", "--queue: got '0'"),
+        ("serve --body-seconds 0", "--body-seconds: got '0'; expected seconds"),
+        ("serve --body-seconds inf", "--body-seconds: got 'inf'"),
+        ("serve --insecur", "Did you mean '--insecure'?"),
+    ],
+)
+def test_wrong_words_are_answered(words: str, message: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words.split())
+    assert left.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "text.db"
+    path.write_text("this is no database, whatever its name says" * 100)
+    assert main(["model", "list", "--store", f"sqlite:///{path}"]) == 2
+    assert "file is not a database" in capsys.readouterr().err
+
+
+def test_a_store_that_is_away_is_one_line(capsys: Capture) -> None:
+    assert main(["model", "list", "--store", "postgresql://me:secret@127.0.0.1:1/x"]) == 2
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert "secret" not in shown
+
+
+def test_postgresql_by_its_url(
+    postgres_url: Callable[[], str], capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDBANDIT_STORE", postgres_url())
+    _run("model create news --dimension 4 --sketch-size 3")
+    _run("token create news phone")
+    capsys.readouterr()
+    _run("model list")
+    assert "news" in capsys.readouterr().out

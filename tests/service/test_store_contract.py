@@ -1,0 +1,215 @@
+"""The contract of every store, on SQLite and on a real PostgreSQL."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from fedbandit import errors
+from fedbandit.service.ledger import KEPT, Ledger, Life
+from fedbandit.service.model import new_model
+from fedbandit.service.store import Model, Store, Token
+from fedbandit.service.stores import open_store
+from tests.service.made_uploads import GRAM, RECIPE
+
+NEWS, NEWS_STATE = new_model("news", RECIPE)
+SHOP, SHOP_STATE = new_model("shop", GRAM)
+PHONE = Token(digest=bytes(32), name="phone", model="news", agent="phone-7", created=1.5)
+ADMIN = Token(digest=b"\xff" * 32, name="boss", model=None, agent=None, created=2.5)
+LIVES = {bytes(16): Life(0, 2**62, 3), b"\xfe" * 16: Life(1, 1, 2**62)}
+LEDGER = Ledger(LIVES, 2, 1, 5, 6, 2**62, 1.25)
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    opened = open_store(store_url, create=True)
+    yield opened
+    opened.close()
+
+
+def _write(store: Store, model: Model, ledgers: dict[str, Ledger], *, state: bytes = b"s") -> None:
+    with store.lock(model.name) as locked:
+        locked.ledgers(ledgers)
+        locked.write(state=state, version=model.version + 1, count=9, ledgers=ledgers)
+
+
+def test_a_model_is_kept_as_it_was_made(store: Store, store_url: str) -> None:
+    assert store.models() == []
+    store.create(SHOP, SHOP_STATE)
+    store.create(NEWS, NEWS_STATE)
+    again = open_store(store_url)
+    assert again.models() == [NEWS, SHOP]
+    assert again.model("news") == NEWS
+    assert again.state("shop") == (SHOP, SHOP_STATE)
+    again.close()
+
+
+def test_a_taken_name_is_refused_and_nothing_changes(store: Store) -> None:
+    store.create(NEWS, NEWS_STATE)
+    with pytest.raises(errors.InvalidParameter, match="model 'news': got a name that is taken"):
+        store.create(replace(SHOP, name="news"), SHOP_STATE)
+    assert store.state("news") == (NEWS, NEWS_STATE)
+
+
+def test_unknown_names_are_answered_with_the_nearest(store: Store) -> None:
+    store.create(NEWS, NEWS_STATE)
+    for act in (store.model, store.state, store.delete, store.archive):
+        with pytest.raises(errors.UnknownName, match="Did you mean 'news'"):
+            act("new")
+    with pytest.raises(errors.UnknownName), store.lock("new"):
+        pass
+    with pytest.raises(errors.UnknownName):
+        store.add_token(replace(PHONE, model="new"))
+    with pytest.raises(errors.UnknownName):
+        store.revoke("phone")
+
+
+def test_what_a_lock_wrote_is_there_when_it_ends(store: Store, store_url: str) -> None:
+    store.create(NEWS, NEWS_STATE)
+    with store.lock("news") as locked:
+        assert locked.model == NEWS
+        assert locked.state() == NEWS_STATE
+        assert locked.ledgers(["a", "b"]) == {"a": Ledger(), "b": Ledger()}
+        locked.write(state=b"\x00new", version=1, count=7, ledgers={"a": LEDGER})
+    again = open_store(store_url)
+    assert again.state("news") == (replace(NEWS, version=1, count=7), b"\x00new")
+    assert again.ledger("news", "a") == LEDGER
+    assert again.ledger("news", "b") == Ledger()
+    assert again.ledger("shop", "a") == Ledger()
+    again.close()
+
+
+def test_a_lock_that_raises_leaves_everything(store: Store) -> None:
+    store.create(NEWS, NEWS_STATE)
+    with suppress(ZeroDivisionError), store.lock("news") as locked:
+        locked.write(state=b"new", version=1, count=7, ledgers={"a": LEDGER})
+        raise ZeroDivisionError
+    assert store.state("news") == (NEWS, NEWS_STATE)
+    assert store.ledger("news", "a") == Ledger()
+
+
+def test_a_ledger_is_replaced_whole(store: Store) -> None:
+    store.create(NEWS, NEWS_STATE)
+    _write(store, NEWS, {"a": LEDGER, "b": LEDGER})
+    other = Ledger({b"\xfe" * 16: Life(1, 2, 4), b"\x01" * 16: Life(2, 1, 5)}, 3, 1, 6, 7, 8, 9.5)
+    _write(store, NEWS, {"a": other})
+    assert store.ledger("news", "a") == other
+    assert store.ledger("news", "b") == LEDGER
+
+
+def test_locks_take_turns_and_see_what_came_before(store: Store, store_url: str) -> None:
+    store.create(NEWS, NEWS_STATE)
+    others = [store, open_store(store_url)]
+
+    def count(mine: Store) -> None:
+        for _ in range(10):
+            with mine.lock("news") as locked:
+                ledgers = {
+                    "a": locked.ledgers(["a"])["a"].counting(observations=2, received=3, seen=1.0)
+                }
+                version = locked.model.version + 1
+                state = locked.state() + b"."
+                locked.write(state=state, version=version, count=version, ledgers=ledgers)
+
+    threads = [threading.Thread(target=count, args=(mine,)) for mine in others * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    model, state = store.state("news")
+    assert (model.version, model.count, state) == (40, 40, NEWS_STATE + b"." * 40)
+    assert store.ledger("news", "a") == Ledger({}, 0, 0, 40, 80, 120, 1.0)
+    others[1].close()
+
+
+def test_deleting_a_model_takes_all_that_is_its_own(store: Store) -> None:
+    store.create(NEWS, NEWS_STATE)
+    store.create(SHOP, SHOP_STATE)
+    for model in (NEWS, SHOP):
+        _write(store, model, {"a": LEDGER})
+    shop_token = Token(digest=b"2" * 32, name="till", model="shop", agent="a", created=1.0)
+    for token in (PHONE, ADMIN, shop_token):
+        store.add_token(token)
+    store.delete("news")
+    assert [model.name for model in store.models()] == ["shop"]
+    assert store.ledger("news", "a") == Ledger()
+    assert store.ledger("shop", "a") == LEDGER
+    assert store.tokens() == [ADMIN, shop_token]
+    store.create(NEWS, NEWS_STATE)
+    assert store.state("news") == (NEWS, NEWS_STATE)
+
+
+def test_tokens_are_found_by_their_digest_until_they_are_revoked(store: Store) -> None:
+    store.create(NEWS, NEWS_STATE)
+    store.add_token(PHONE)
+    store.add_token(ADMIN)
+    assert store.token(PHONE.digest) == PHONE
+    assert store.token(ADMIN.digest) == ADMIN
+    assert store.token(b"1" * 32) is None
+    assert store.tokens() == [ADMIN, PHONE]
+    with pytest.raises(errors.InvalidParameter, match="token 'phone': got a name that is taken"):
+        store.add_token(replace(PHONE, digest=b"1" * 32))
+    store.revoke("phone")
+    assert store.token(PHONE.digest) is None
+    assert store.tokens() == [ADMIN]
+
+
+def test_an_archive_is_the_model_again_elsewhere(store: Store) -> None:
+    store.create(NEWS, NEWS_STATE)
+    store.add_token(PHONE)
+    store.add_token(ADMIN)
+    _write(store, NEWS, {"a": LEDGER, "b": Ledger(seen=4.0)}, state=b"state")
+    archive = store.archive("news")
+    assert archive.tokens == [PHONE]
+    store.delete("news")
+    store.install(archive)
+    assert store.archive("news") == archive
+    with pytest.raises(errors.InvalidParameter, match="taken"):
+        store.install(replace(archive, model=replace(archive.model, name="other")))
+    assert [model.name for model in store.models()] == ["news"]
+
+
+def test_a_life_forgotten_is_gone_from_the_store(store: Store) -> None:
+    store.create(NEWS, NEWS_STATE)
+    ledger = Ledger()
+    for version in range(1, KEPT + 4):
+        life, born = version.to_bytes(16), version - 1
+        ledger = ledger.noting(life, born=born, sequence=1, version=version)
+        _write(store, NEWS, {"a": ledger})
+        assert store.ledger("news", "a") == ledger
+    assert len(store.ledger("news", "a").lives) == KEPT
+
+
+def test_a_store_that_answers_can_be_pinged(store: Store) -> None:
+    store.ping()
+
+
+def test_a_store_of_another_schema_is_refused(store_url: str) -> None:
+    from fedbandit.service.stores import _database
+
+    open_store(store_url, create=True).close()
+    database = _database(store_url, create=False)
+    with database.session("write") as session:
+        session.run("UPDATE fedbandit SET version = 99")
+    database.close()
+    with pytest.raises(errors.StoreError, match="schema"):
+        open_store(store_url)
+
+
+def test_a_store_that_is_not_there_is_not_made_by_looking(store_url: str) -> None:
+    with pytest.raises(errors.StoreError):
+        open_store(store_url)
+
+
+@pytest.mark.parametrize("url", ["", "mysql://x", "sqlite://x", "sqlite:///", "fedbandit.db"])
+def test_other_urls_are_refused(url: str) -> None:
+    with pytest.raises(errors.StoreError, match="expected sqlite:///PATH or postgresql://"):
+        open_store(url)
+
+
+def test_a_server_that_is_away_gives_nothing_away() -> None:
+    with pytest.raises(errors.StoreError) as caught:
+        open_store("postgresql://me:secret@127.0.0.1:1/none")
+    assert "secret" not in str(caught.value)
