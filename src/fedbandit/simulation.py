@@ -62,12 +62,13 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
     _check(recipe, world, rounds)
     warm_up(recipe)
     agents, server = recipe.fleet(), recipe.server()
-    tape = islice(world.rounds(rounds), rounds)
-    played = [_round(agents, server, t, this) for t, this in enumerate(tape)]
-    if len(played) < rounds:
-        raise _bad_round(len(played), "the end of the tape", f"{rounds} rounds")
-    columns = np.array(played, dtype=np.float64).reshape(rounds, len(Played._fields)).T
-    gap, reward, arm, agent, uploads, scalars, sizes, seconds = columns
+    played, table = 0, np.empty((rounds, len(Played._fields)))
+    for t, this in enumerate(islice(world.rounds(rounds), rounds)):
+        table[t] = _round(agents, server, t, this)
+        played += 1
+    if played < rounds:
+        raise _bad_round(played, "the end of the tape", f"{rounds} rounds")
+    gap, reward, arm, agent, uploads, scalars, sizes, seconds = table.T.copy()
     return Trace(
         regret=gap.cumsum(),
         reward=reward,
