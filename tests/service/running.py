@@ -1,8 +1,8 @@
 """Coordinators for tests: inside this process, or as a process of its own that can be killed."""
 
-import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,9 +109,15 @@ def start(url: str, *options: str, listen: str = "127.0.0.1:0") -> Process:
         ],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "FEDBANDIT_COMPILE": "0"},  # starts sooner, and merges the same bits
     )
     assert process.stdout is not None
     said = process.stdout.readline()
     assert said.startswith("fedbandit: serving at "), said
     return Process(process, said.split()[-1])
+
+
+def metric(process: Process, name: str) -> int:
+    """Return the sum of a metric over its labels, of a coordinator that asks for no tokens."""
+    with urllib.request.urlopen(f"{process.address}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(int(line.split()[-1]) for line in lines if line.startswith(name))

@@ -13,7 +13,10 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.service.app import app_of, make_app
+from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.ledger import KEPT
+from fedbandit.service.model import Served, new_model
 from fedbandit.service.openapi import DESCRIPTION
 from fedbandit.service.settings import Settings
 from fedbandit.service.stores import open_store
@@ -144,6 +147,9 @@ def _sketch(rows: object = None, *, shed: float = 0.0, size: int = 3, width: int
     return fb.Sketch(np.eye(2, width) if rows is None else np.array(rows), shed, size)
 
 
+SKEWED = _sketch([[1.0, 0, 0, 0], [1.0, 0, 0, 0]])
+
+
 @pytest.mark.parametrize(
     ("field", "upload"),
     [
@@ -158,7 +164,12 @@ def _sketch(rows: object = None, *, shed: float = 0.0, size: int = 3, width: int
         ("upload.summary.rows", _upload(summary=_sketch(width=5))),
         ("upload.summary.rows", _upload(summary=_sketch([[1.0, np.nan, 0, 0]]))),
         ("upload.summary.rows", _upload(summary=_sketch([[1.0, np.inf, 0, 0]]))),
-        ("upload.summary.rows", _upload(summary=_sketch([[1.0, 0, 0, 0], [1.0, 0, 0, 0]]))),
+        ("upload.summary.rows", _upload(summary=SKEWED, moment=np.zeros(4))),
+        ("upload.summary.rows", _upload(summary=_sketch([[1e-158, 0, 0, 0]]), moment=np.zeros(4))),
+        ("upload.moment", _upload(summary=_sketch(np.zeros((0, 4))), moment=np.ones(4))),
+        ("upload.moment", _upload(summary=_sketch(), moment=np.array([0.0, 0, 1, 0]))),
+        ("upload.moment", _upload(summary=_sketch(), moment=np.array([2.5, 0, 0, 0]))),
+        ("upload.moment", _upload(summary=_sketch(shed=0.1), moment=np.array([0.0, 0, 0.8, 0]))),
         ("upload.summary.rows", _upload(summary=_sketch(np.eye(3, 4)))),
         ("upload.summary.size", _upload(summary=_sketch(size=4))),
         ("upload.summary.shed", _upload(summary=_sketch(shed=-1e-300))),
@@ -187,6 +198,7 @@ def test_what_cannot_be_is_refused_by_name(
         [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
         [[9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]],  # more than 6 arms can give
         [[np.nan, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        [[1.0, 1.0 + 1e-9, 0.0], [1.0 + 1e-9, 1.0, 0.0], [0.0, 0.0, 1.0]],
     ],
 )
 def test_a_gram_matrix_is_a_sum_of_arms(client: TestClient, matrix: list[list[float]]) -> None:
@@ -202,6 +214,15 @@ def test_the_limits_are_met_exactly(client: TestClient) -> None:
     rows[0, 0] = np.sqrt(6.0)
     upload = _upload(summary=_sketch(rows), moment=np.array([6.0, 0, 0, 0]))
     assert post(client, wire.Sync(wire.fingerprint(RECIPE), bytes(16), 1, upload)).merged
+
+
+def test_a_moment_may_use_all_the_evidence_there_is(client: TestClient) -> None:
+    summary = _sketch(shed=0.25)
+    for sequence, (place, length) in enumerate(((0, 1.25), (3, 0.25)), 1):
+        moment = np.zeros(4)
+        moment[place] = np.sqrt(6 * length)
+        upload = _upload(summary=summary, moment=moment)
+        assert post(client, wire.Sync(wire.fingerprint(RECIPE), bytes(16), sequence, upload)).merged
 
 
 def test_another_recipe_is_a_conflict(client: TestClient) -> None:
@@ -238,8 +259,6 @@ def test_a_body_larger_than_any_sync_is_refused(client: TestClient, declared: bo
 
 @pytest.mark.parametrize("recipe", [RECIPE, GRAM, fb.FSCLB(dimension=9, sketch_size=10, agents=1)])
 def test_the_largest_honest_sync_fits(recipe: fb.Recipe) -> None:
-    from fedbandit.service.model import Served, new_model
-
     served = Served(new_model("m", recipe)[0], recipe)
     upload = upload_for(recipe, 1, count=10 * recipe.dimension)
     sync = wire.Sync("0" * 16, bytes(16), wire.LARGEST, upload, wire.LARGEST)
@@ -380,6 +399,52 @@ def _close_database(postgres: "PostgresServer", url: str, *, closed: bool) -> No
             )
 
 
+def test_a_model_deleted_a_moment_ago_is_not_found(url: str) -> None:
+    with client_of(url, Settings(open=True, remember_seconds=60.0)) as client:
+        assert client.get(state_path()).status_code == 200
+        store = open_store(url)
+        store.delete("news")
+        answer = client.get(state_path())
+        assert (answer.status_code, answer.json()["error"]["field"]) == (404, "model")
+        store.create(*new_model("news", GRAM))
+        store.close()
+        joined = wire.decode_joined(client.get(state_path()).content)
+        assert joined.fingerprint == wire.fingerprint(GRAM)
+        assert post(client, sync_for(GRAM, 1)).version == 1
+
+
+def test_what_should_not_happen_is_logged_and_tells_nothing(
+    url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(url)
+
+    def broken() -> None:
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr(store, "ping", broken)
+    with TestClient(make_app(store, OPEN), raise_server_exceptions=False) as client:
+        answer = client.get("/readyz")
+    assert answer.status_code == 500
+    assert answer.json()["error"]["field"] == "coordinator"
+    assert "secret" not in answer.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_told_to_stop_it_says_so_at_once(url: str) -> None:
+    told: list[bool] = []
+    coordinator = Coordinator(open_store(url), OPEN, told_to_stop=lambda: bool(told))
+    with TestClient(app_of(coordinator)) as client:
+        assert client.get("/readyz").status_code == 200
+        told.append(True)
+        body = wire.encode_sync(sync_for(RECIPE, 1))
+        for answer in (
+            client.get("/readyz"),
+            client.post(sync_path(), content=body, headers=BODY),
+        ):
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert not coordinator.abandoned
+
+
 def test_a_model_made_anew_starts_anew(url: str) -> None:
     with client_of(url) as client:
         post(client, sync_for(RECIPE, 1))
@@ -402,12 +467,14 @@ def test_metrics_count_what_happened(client: TestClient) -> None:
         sync = sync_for(RECIPE, sequence, sequence=sequence)
         sizes += len(wire.encode_sync(sync))
         post(client, sync)
+    client.get(state_path())
     client.get("/nowhere")
     text = client.get("/metrics").text
     for line in (
         'fedbandit_uploads_total{model="news",outcome="merged"} 2',
         'fedbandit_uploads_total{model="news",outcome="copy"} 1',
         'fedbandit_batches_total{model="news"} 3',
+        'fedbandit_states_total{model="news"} 1',
         f'fedbandit_received_bytes_total{{model="news"}} {sizes}',
         'fedbandit_refused_total{status="404"} 1',
         'fedbandit_model_version{model="news"} 2',

@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fedbandit import wire
 from fedbandit.cli import main
+from fedbandit.service.archive import archive_bytes
+from fedbandit.service.model import new_model
+from fedbandit.service.store import Archive
 from fedbandit.service.stores import open_store
-from fedbandit.service.tokens import digest_of
+from fedbandit.service.tokens import digest_of, new_token
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import client_of, make_model, post, stored
 
@@ -106,6 +110,25 @@ def test_a_damaged_export_is_refused(store: str, tmp_path: Path, capsys: Capture
             assert "model file: got" in capsys.readouterr().err
     opened = open_store(store)
     assert [model.name for model in opened.models()] == ["news"]
+    opened.close()
+
+
+@pytest.mark.parametrize(("owner", "agent"), [("shop", "phone"), (None, None), ("news", None)])
+def test_an_export_brings_no_tokens_but_its_own(
+    store: str, tmp_path: Path, capsys: Capture, owner: str | None, agent: str | None
+) -> None:
+    make_model(store, "shop", RECIPE)
+    model, state = new_model("news", RECIPE)
+    _, token = new_token(model="news", agent="phone")
+    smuggled = replace(token, digest=b"1" * 32, name="x", model=owner, agent=agent)
+    file = tmp_path / "news.model"
+    archive = Archive(model=model, state=state, ledgers={}, tokens=[token, smuggled])
+    file.write_bytes(archive_bytes(archive))
+    for words in ([], ["--as", "other"]):
+        assert main(["model", "import", str(file), *words]) == 2
+        assert "a token of another model, or of an admin" in capsys.readouterr().err
+    opened = open_store(store)
+    assert ([each.name for each in opened.models()], opened.tokens()) == (["shop"], [])
     opened.close()
 
 

@@ -17,7 +17,15 @@ import trustme
 from fedbandit import wire
 from fedbandit.service.stores import open_store
 from tests.service.made_uploads import RECIPE, merged, sync_for
-from tests.service.running import Process, make_model, make_token, start, stored, sync_path
+from tests.service.running import (
+    Process,
+    make_model,
+    make_token,
+    metric,
+    start,
+    stored,
+    sync_path,
+)
 from tests.service.uploaders import Uploader, in_order, start_all
 
 
@@ -108,9 +116,9 @@ def _raw(address: str) -> Iterator[socket.socket]:
         yield connection
 
 
-def _head(length: int) -> bytes:
+def _head(length: int, *, agent: str = "phone") -> bytes:
     fields = f"Host: x\r\nContent-Type: {wire.MEDIA_TYPE}\r\nContent-Length: {length}\r\n\r\n"
-    return f"POST {sync_path()} HTTP/1.1\r\n{fields}".encode()
+    return f"POST {sync_path(agent=agent)} HTTP/1.1\r\n{fields}".encode()
 
 
 def test_slow_and_large_senders_are_sent_away(sqlite_url: Callable[[], str]) -> None:
@@ -135,6 +143,30 @@ def test_slow_and_large_senders_are_sent_away(sqlite_url: Callable[[], str]) -> 
             whole.sendall(_head(len(body)) + body)
             assert whole.recv(100).startswith(b"HTTP/1.1 200 ")
     assert stored(url).version == 1
+
+
+def test_one_slow_agent_takes_up_its_own_turns_only(sqlite_url: Callable[[], str]) -> None:
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    body = wire.encode_sync(sync_for(RECIPE, 1))
+    with (
+        running(url, "--open", "--queue", "2") as process,
+        _raw(process.address) as one,
+        _raw(process.address) as two,
+        _raw(process.address) as three,
+        _raw(process.address) as other,
+    ):
+        for slow in (one, two):
+            slow.sendall(_head(len(body)) + body[:-1])
+        three.sendall(_head(len(body)) + body)
+        answer = three.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 429 ")
+        assert b"retry-after: 1" in answer.lower()
+        other.sendall(_head(len(body), agent="other") + body)
+        assert other.recv(100).startswith(b"HTTP/1.1 200 ")
+        one.sendall(body[-1:])
+        assert one.recv(100).startswith(b"HTTP/1.1 200 ")
+    assert stored(url).version == 2
 
 
 def test_tls_and_tokens_outside_loopback(sqlite_url: Callable[[], str], tmp_path: Path) -> None:
@@ -173,7 +205,7 @@ def test_a_full_disk_loses_nothing_acknowledged(sqlite_url: Callable[[], str]) -
         agents = [Uploader(f"agent-{life}", life, lambda: process.address, 40) for life in range(2)]
         _limit_files(process, 100_000)
         threads = start_all(agents)
-        while not _metric(process, "fedbandit_store_errors_total"):
+        while not metric(process, "fedbandit_store_errors_total"):
             assert any(thread.is_alive() for thread in threads)
             time.sleep(0.01)
         _limit_files(process, resource.RLIM_INFINITY)
@@ -189,12 +221,6 @@ def _limit_files(process: Process, size: int) -> None:
     resource.prlimit(process.process.pid, resource.RLIMIT_FSIZE, limits)
 
 
-def _metric(process: Process, name: str) -> int:
-    with urllib.request.urlopen(f"{process.address}/metrics", timeout=10) as answer:
-        lines = answer.read().decode().splitlines()
-    return sum(int(line.split()[-1]) for line in lines if line.startswith(name))
-
-
 def test_what_waits_together_is_committed_together(sqlite_url: Callable[[], str]) -> None:
     url = sqlite_url()
     make_model(url, "news", RECIPE)
@@ -203,11 +229,11 @@ def test_what_waits_together_is_committed_together(sqlite_url: Callable[[], str]
         agents = [Uploader(f"agent-{life}", life, lambda: process.address, 1) for life in range(8)]
         with blocker.lock("news"):  # so that all of them wait
             threads = start_all(agents)
-            while _metric(process, "fedbandit_waiting") < 8:
+            while metric(process, "fedbandit_waiting") < 8:
                 time.sleep(0.01)
         for thread in threads:
             thread.join(60)
-        batches = _metric(process, "fedbandit_batches_total")
+        batches = metric(process, "fedbandit_batches_total")
     blocker.close()
     assert batches <= 2 + sum(agent.copies for agent in agents)
     assert len(in_order(agents)) == 8

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
@@ -71,10 +72,13 @@ def test_what_a_lock_wrote_is_there_when_it_ends(store: Store, store_url: str) -
     with store.lock("news") as locked:
         assert locked.model == NEWS
         assert locked.state() == NEWS_STATE
+        assert locked.digest == sha256(NEWS_STATE).digest()
         assert locked.ledgers(["a", "b"]) == {"a": Ledger(), "b": Ledger()}
         locked.write(state=b"\x00new", version=1, count=7, ledgers={"a": LEDGER})
     again = open_store(store_url)
     assert again.state("news") == (replace(NEWS, version=1, count=7), b"\x00new")
+    with again.lock("news") as locked:
+        assert locked.digest == sha256(b"\x00new").digest()
     assert again.ledger("news", "a") == LEDGER
     assert again.ledger("news", "b") == Ledger()
     assert again.ledger("shop", "a") == Ledger()

@@ -1,6 +1,7 @@
 """The coordinator over HTTP."""
 
 import asyncio
+import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -17,7 +18,7 @@ from fedbandit import wire
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.metrics import CONTENT_TYPE
 from fedbandit.service.openapi import DESCRIPTION, page
-from fedbandit.service.refusal import Refusal, not_now
+from fedbandit.service.refusal import Refusal, failed, not_now
 from fedbandit.service.settings import Settings
 from fedbandit.service.store import Store
 from fedbandit.service.tokens import bearer
@@ -30,13 +31,18 @@ _PAGE = {
 _DRAINED = 2**20  # of a body that is refused, to let its sender read the answer
 _DRAIN_SECONDS = 2.0
 _DIGITS = 19  # of the longest number there is any use for
+_log = logging.getLogger("fedbandit.service")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def make_app(store: Store, settings: Settings) -> Starlette:
     """Return the application; it closes the store when it is stopped."""
-    coordinator = Coordinator(store, settings)
+    return app_of(Coordinator(store, settings))
+
+
+def app_of(coordinator: Coordinator) -> Starlette:
+    """Return the application of a coordinator; it stops that when it is stopped."""
     doors = _Doors(coordinator)
 
     @asynccontextmanager
@@ -53,7 +59,11 @@ def make_app(store: Store, settings: Settings) -> Starlette:
         Route("/openapi.json", _openapi, methods=["GET"]),
         Route("/docs", _docs, methods=["GET"]),
     ]
-    handlers = {Refusal: doors.refuse, HTTPException: doors.refuse_http}
+    handlers = {
+        Refusal: doors.refuse,
+        HTTPException: doors.refuse_http,
+        Exception: doors.fail,
+    }
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
 
 
@@ -68,17 +78,14 @@ class _Doors:
         started, coordinator = time.perf_counter(), self._coordinator
         if coordinator.stopping:
             raise not_now("coordinator", "it is stopping")
-        if coordinator.under_way >= coordinator.settings.queue:
-            raise not_now("coordinator", "too many syncs are under way")
-        coordinator.under_way += 1
-        try:
-            model, agent = await self._admitted(request)
+        coordinator.turns.check_queue()
+        model, agent = await self._admitted(request)
+        with coordinator.turns.talking(model, agent):
             served = await coordinator.served(model)
             _check_media_type(request)
             body = await self._body(request, served.largest_body)
-            answer = await coordinator.sync(served, agent, body)
-        finally:
-            coordinator.under_way -= 1
+            with coordinator.turns.waiting(len(body)):
+                answer = await coordinator.sync(served, agent, body)
         metrics = coordinator.metrics
         outcome = "merged" if answer.merged else "copy"
         metrics.count("fedbandit_uploads_total", model=model, outcome=outcome)
@@ -89,10 +96,13 @@ class _Doors:
 
     async def state(self, request: Request) -> Response:
         """Tell an agent the recipe and everything merged."""
+        coordinator = self._coordinator
         model, agent = await self._admitted(request)
-        served = await self._coordinator.served(model)
-        body = await self._coordinator.joined(served, agent, _version(request))
-        self._coordinator.metrics.count("fedbandit_sent_bytes_total", len(body), model=model)
+        with coordinator.turns.talking(model, agent):
+            served = await coordinator.served(model)
+            body = await coordinator.joined(served, agent, _version(request))
+        coordinator.metrics.count("fedbandit_states_total", model=model)
+        coordinator.metrics.count("fedbandit_sent_bytes_total", len(body), model=model)
         return Response(body, media_type=wire.MEDIA_TYPE, headers={"Cache-Control": "no-store"})
 
     async def ready(self, _: Request) -> Response:
@@ -124,6 +134,12 @@ class _Doors:
         response = await self.refuse(request, refusal)
         response.headers.update(error.headers or {})
         return response
+
+    async def fail(self, request: Request, error: Exception) -> Response:
+        """Answer what should not happen: the log gets its name, the sender no detail."""
+        self._coordinator.metrics.count("fedbandit_refused_total", status="500")
+        _log.error("a %s failed: %s", request.method, type(error).__name__)
+        return failed().response()
 
     async def _admitted(self, request: Request) -> tuple[str, str]:
         """Return who talks about which model, once the token has been seen to open that."""

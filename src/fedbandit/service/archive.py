@@ -108,13 +108,21 @@ def _archive(wired: _Archive, name: str) -> Archive:
     limits = Limits(**msgspec.structs.asdict(wired.model.limits))
     fresh = {"name": check_name("model", name), "incarnation": new_incarnation()}
     model = Model(**{**msgspec.structs.asdict(wired.model), **fresh, "limits": limits})
-    tokens = [Token(**msgspec.structs.asdict(each)) for each in wired.tokens]
+    tokens = [_token(each, wired.model.name) for each in wired.tokens]
     return Archive(
         model=model,
         state=wired.state,
         ledgers={agent: _ledger(each) for agent, each in wired.ledgers.items()},
         tokens=tokens if name == wired.model.name else [],
     )
+
+
+def _token(wired: _Token, model: str) -> Token:
+    """Return a token of this model; a file must not open other doors, least of all an admin's."""
+    if wired.model != model or wired.agent is None or len(wired.digest) != _DIGEST:
+        raise _broken("a token of another model, or of an admin")
+    check_name("agent", wired.agent)
+    return Token(**msgspec.structs.asdict(wired))
 
 
 def _ledger(wired: _Ledger) -> Ledger:

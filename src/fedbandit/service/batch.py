@@ -3,15 +3,14 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from hashlib import sha256
 
 from fedbandit import wire
 from fedbandit.core.messages import Download
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, complaint
-from fedbandit.service.door import at_fault
 from fedbandit.service.ledger import Ledger
+from fedbandit.service.merging import merge
 from fedbandit.service.model import Served, server_at
 from fedbandit.service.store import Locked, Store
 
@@ -44,7 +43,8 @@ class Committer:
     """Merges batches into one model, one batch at a time.
 
     Between batches it holds the server's state, so that a batch reads it only when another
-    coordinator has written since. The store's version decides, and it is compared under the lock.
+    coordinator has written since, or a backup was restored. The digest of the stored state decides,
+    and it is compared under the lock; a version alone does not tell two histories apart.
     """
 
     def __init__(self, store: Store, served: Served) -> None:
@@ -61,7 +61,7 @@ class Committer:
         with self._store.lock(self._served.model.name) as locked:
             if locked.model.incarnation != self._served.model.incarnation:
                 raise Reborn
-            if held is None or held.version != locked.model.version:
+            if held is None or sha256(self._bytes).digest() != locked.digest:
                 self._bytes = locked.state()
                 held = server_at(self._served.recipe, self._bytes)
             merges = self._merge(locked, held, batch)
@@ -84,13 +84,13 @@ class Committer:
         for posted in batch:
             ledger = touched.get(posted.agent, ledgers[posted.agent])
             try:
-                merge = _merge_one(server, ledger, posted.sync)
+                done = _merge_one(self._served, server, ledger, posted.sync)
             except InvalidMessage as error:
                 merges.append(error)
                 continue
-            merges.append(merge)
-            if merge.merged:
-                touched[posted.agent] = _noted(ledger, posted, merge.version)
+            merges.append(done)
+            if done.merged:
+                touched[posted.agent] = _noted(ledger, posted, done.version)
         if server.version != before:
             self._bytes = wire.encode(server.download())
             locked.write(
@@ -110,7 +110,7 @@ class _Merge:
     version: int
 
 
-def _merge_one(server: Server, ledger: Ledger, sync: wire.Sync) -> _Merge:
+def _merge_one(served: Served, server: Server, ledger: Ledger, sync: wire.Sync) -> _Merge:
     copied = ledger.copy_of(sync.life, born=sync.born, sequence=sync.sequence)
     if copied is not None:
         return _Merge(False, copied)
@@ -118,10 +118,7 @@ def _merge_one(server: Server, ledger: Ledger, sync: wire.Sync) -> _Merge:
         got, fix = sync.upload.count, "Start another model."
         message = complaint("upload.count", got=got, expected="a sum that can be stored", fix=fix)
         raise InvalidMessage(message, field="upload.count")
-    try:
-        server.receive(sync.upload)
-    except (InvalidMessage, np.linalg.LinAlgError) as error:
-        raise InvalidMessage(str(error), field=at_fault(sync.upload)) from error
+    merge(served.recipe, server, sync.upload)
     return _Merge(True, server.version)
 
 

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fedbandit import wire
 from fedbandit.core.messages import Download
@@ -20,27 +20,41 @@ from fedbandit.service.refusal import Refusal, not_now, refused, unauthorised
 from fedbandit.service.settings import Settings
 from fedbandit.service.store import Store, Token
 from fedbandit.service.tokens import digest_of, opens
+from fedbandit.service.turns import Turns
 
 T = TypeVar("T")
 _INLINE = 2**18  # larger bodies are decoded in a thread
 _REMEMBERED = 20_000
+_LAST_SECONDS = 1.0  # for a batch that is being committed when nobody waits for it any more
 _log = logging.getLogger("fedbandit.service")
 
 
 class Coordinator:
-    """Serves the models of one store. All methods run in the event loop; the store in threads."""
+    """Serves the models of one store. All methods run in the event loop; the store in threads.
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self.settings, self.metrics = settings, Metrics()
-        self.stopping = False
-        self.under_way = 0
+    ``told_to_stop`` says whether the program has been asked to end. ``abandoned`` is True once it
+    has stopped with a thread still waiting for the store.
+    """
+
+    def __init__(
+        self, store: Store, settings: Settings, *, told_to_stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.settings, self.metrics, self.turns = settings, Metrics(), Turns(settings)
+        self.abandoned = False
+        self._told_to_stop, self._stopped = told_to_stop, False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
         self._merges = ThreadPoolExecutor(4, "fedbandit-merge")
+        self._asking: set[Future[Any]] = set()
         self._tokens: dict[bytes, tuple[float, Token]] = {}
         self._models: dict[str, tuple[float, Served]] = {}
         self._mergers: dict[str, Merger] = {}
         self._away = False
+
+    @property
+    def stopping(self) -> bool:
+        """Whether new syncs are refused because it is about to end."""
+        return self._stopped or self._told_to_stop()
 
     async def admit(self, secret: str, *, model: str | None, agent: str | None) -> None:
         """Raise Refusal (401) unless the token opens this agent of this model."""
@@ -59,8 +73,7 @@ class Coordinator:
         try:
             model = await self._asked(lambda: self._store.model(name))
         except UnknownName as error:
-            self._models.pop(name, None)
-            raise Refusal(HTTPStatus.NOT_FOUND, "model", str(error)) from error
+            raise self._gone(name, error) from error
         if known is None or known.model.incarnation != model.incarnation:
             known = await self._asked(lambda: Served(model, recipe_of(model)))
             self._mergers.setdefault(model.incarnation, self._merger(known))
@@ -83,11 +96,12 @@ class Coordinator:
     async def joined(self, served: Served, agent: str, version: int | None) -> bytes:
         """Return what an agent needs to join, or to catch up if it is not at ``version``."""
         name = served.model.name
-        model, state = await self._asked(lambda: self._store.state(name))
+        try:
+            model, state = await self._asked(lambda: self._store.state(name))
+        except UnknownName as error:
+            raise self._gone(name, error) from error
         ledger = await self._asked(lambda: self._store.ledger(name, agent))
-        download = None if model.version == version else wire.decode(state)
-        if download is not None and not isinstance(download, Download):
-            raise not_now("model", "its state cannot be read")
+        download = None if model.version == version else _download(state)
         joined = wire.Joined(
             model.fingerprint, model.recipe, model.params, model.limits, download, ledger.known
         )
@@ -102,16 +116,20 @@ class Coordinator:
     async def metrics_text(self) -> str:
         """Return the metrics."""
         models = await self._asked(self._store.models)
-        gauges = {"fedbandit_waiting": float(self.under_way)}
+        gauges = {"fedbandit_waiting": float(self.turns.queued)}
         return self.metrics.text(models, gauges)
 
     async def stop(self) -> None:
-        """Finish what was accepted, then let go of the store."""
-        self.stopping = True
-        for merger in self._mergers.values():
-            await merger.finish()
-        self._merges.shutdown()
-        self._reads.shutdown()
+        """Finish what was accepted, unless the store keeps it waiting, and let go of the store.
+
+        What is given up was not acknowledged: its senders will send it again.
+        """
+        self._stopped = True
+        finishing = [merger.finish(_LAST_SECONDS) for merger in self._mergers.values()]
+        finished = await asyncio.gather(*finishing)
+        self.abandoned = not all(finished) or any(not each.done() for each in [*self._asking])
+        for pool in (self._merges, self._reads):
+            pool.shutdown(wait=not self.abandoned, cancel_futures=True)
         self._store.close()
 
     def _merger(self, served: Served) -> Merger:
@@ -150,7 +168,10 @@ class Coordinator:
     async def _asked(self, ask: Callable[[], T]) -> T:
         """Return what the store says, asked in a thread."""
         try:
-            answer = await asyncio.get_running_loop().run_in_executor(self._reads, ask)
+            asking = self._reads.submit(ask)
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
+            answer = await asyncio.wrap_future(asking)
         except UnknownName:
             raise
         except LocalError as error:
@@ -160,6 +181,11 @@ class Coordinator:
             _log.warning("the store is back")
         return answer
 
+    def _gone(self, name: str, error: UnknownName) -> Refusal:
+        """Forget a model that is not there, or not any more."""
+        self._models.pop(name, None)
+        return Refusal(HTTPStatus.NOT_FOUND, "model", str(error))
+
     def _store_away(self, error: LocalError) -> Refusal:
         """Say so once in the log, and to everyone who asks."""
         self.metrics.count("fedbandit_store_errors_total")
@@ -167,3 +193,13 @@ class Coordinator:
             self._away = True
             _log.error("the store is away: %s", error)
         return not_now("store", "it cannot be read or written for now")
+
+
+def _download(state: bytes) -> Download:
+    try:
+        download = wire.decode(state)
+    except InvalidMessage as error:
+        raise not_now("model", "its state cannot be read") from error
+    if not isinstance(download, Download):
+        raise not_now("model", "its state cannot be read")
+    return download

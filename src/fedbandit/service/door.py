@@ -3,8 +3,13 @@
 The door asks whether an upload can be what it says: the sum over ``count`` arms x no longer than L,
 with rewards no larger than R. Then trace(X^T X) is at most count L^2, a sketch's rows and what it
 has shed share that, and |sum of r x| is at most count L R. A small margin is left for rounding.
-That costs O(l d). Whether a sketch's rows are orthogonal, O(l^2 d), the core's server asks when it
-merges, in another thread; ``at_fault`` names the field that it refused.
+
+A moment needs evidence: with u its direction, |sum of r x|^2 = (sum of r (u x))^2 is, by Cauchy and
+Schwarz, at most R^2 count u^T (X^T X) u. So an upload moves the estimate only where it also says
+that arms were played, and by no more than rewards of R would.
+
+That costs O(l d). Whether a sketch's rows are orthogonal, O(l^2 d), and whether the sum is sound is
+asked by ``merging``, in another thread.
 """
 
 from http import HTTPStatus
@@ -20,6 +25,9 @@ from fedbandit.service.refusal import Refusal
 from fedbandit.wire import Sync
 
 _LOOSE = 1.0 + 1e-9
+_PAIRED = 1.0 + 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
+_UNSEEN = 1e-9  # the share of the trace by which rounding may have hidden evidence
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 def check_sync(served: Served, sync: Sync) -> None:
@@ -52,6 +60,12 @@ def _check_upload(served: Served, upload: Upload) -> None:
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise _misfit("upload.moment", f"a length of {length:g}", expected)
+    if length:
+        along = _along(upload, upload.moment / length) + _UNSEEN * mass
+        most = limits.reward * float(np.sqrt(_LOOSE * upload.count * along))
+        if not length <= most:
+            expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
+            raise _misfit("upload.moment", f"a length of {length:g}", expected)
 
 
 def _check_form(served: Served, upload: Upload) -> None:
@@ -88,13 +102,32 @@ def _mass(upload: Upload) -> float:
             trace = float(sketch.squares.sum())
             if not np.isfinite(trace):
                 raise _misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
+            if ((sketch.squares < _TINY) & sketch.rows.any(axis=1)).any():
+                raise _misfit("upload.summary.rows", "a row too short to square", "none")
             return trace + sketch.shed
         case Gram(matrix):
-            if not _is_semidefinite(matrix):
+            if not (_is_paired(matrix) and _is_semidefinite(matrix)):
                 raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
             return float(matrix.trace())
         case _:
             raise TypeError(f"no trace of a {type(upload.summary).__name__}")
+
+
+def _along(upload: Upload, direction: Array) -> float:
+    """Return what u^T (X^T X) u is at most, for a direction u of length 1."""
+    match upload.summary:
+        case Sketch(rows, shed, _):
+            return float(np.square(rows @ direction).sum()) + shed
+        case Gram(matrix):
+            return max(float(direction @ matrix @ direction), 0.0)
+        case _:
+            raise TypeError(f"no direction in a {type(upload.summary).__name__}")
+
+
+def _is_paired(matrix: Array) -> bool:
+    """Say whether no entry is larger than its two diagonal ones allow, but for rounding."""
+    roots = np.sqrt(matrix.diagonal())
+    return bool((np.abs(matrix) <= _PAIRED * np.outer(roots, roots)).all())
 
 
 def _is_semidefinite(matrix: Array) -> bool:
@@ -105,11 +138,6 @@ def _is_semidefinite(matrix: Array) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
-
-
-def at_fault(upload: Upload) -> str:
-    """Return the field of an upload that passed the door, where the core refuses it."""
-    return "upload.summary.rows" if isinstance(upload.summary, Sketch) else "upload.summary.matrix"
 
 
 def _misfit(field: str, got: object, expected: str) -> InvalidMessage:

@@ -29,15 +29,27 @@ class Merger:
             self._task = loop.create_task(self._work())
         return await answer
 
-    async def finish(self) -> None:
-        """Wait until nothing waits."""
-        if self._task is not None:
-            await asyncio.wait({self._task})
+    async def finish(self, seconds: float) -> bool:
+        """Wait until nothing waits, but no longer than that; say whether it came to that."""
+        if self._task is None:
+            return True
+        done, late = await asyncio.wait({self._task}, timeout=seconds)
+        for task in late:
+            task.cancel()
+        return bool(done)
+
+    def _next(self) -> list[tuple[Posted, asyncio.Future[Answer]]]:
+        """Take the next batch, without those whose senders are gone: they will ask again."""
+        taken: list[tuple[Posted, asyncio.Future[Answer]]] = []
+        while self._waiting and len(taken) < self._batch:
+            posted, answer = self._waiting.popleft()
+            if not answer.done():
+                taken.append((posted, answer))
+        return taken
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
-        while self._waiting:
-            taken = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
+        while taken := self._next():
             posted = [each for each, _ in taken]
             work = loop.run_in_executor(self._pool, self._commit, posted)
             await asyncio.wait({work})

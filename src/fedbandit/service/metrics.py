@@ -73,6 +73,7 @@ def _written(labels: Labels) -> str:
 
 _COUNTERS: Final = {
     "fedbandit_uploads_total": "Uploads answered, merged or copies of merged ones.",
+    "fedbandit_states_total": "States told to agents that join or catch up.",
     "fedbandit_refused_total": "Requests refused, by status.",
     "fedbandit_batches_total": "Transactions in which uploads were merged.",
     "fedbandit_received_bytes_total": "Bytes of bodies received that were answered.",

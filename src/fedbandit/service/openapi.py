@@ -43,6 +43,7 @@ _AGENT_ANSWERS: Described = {
     "401": _error("No token, or one that does not open this agent of this model."),
     "404": _error("No such model (only told where no tokens are asked for)."),
     "422": _error("A field that cannot be; nothing has changed."),
+    "429": _error("This agent has too many requests under way.", **{"Retry-After": "seconds"}),
     "503": _LATER,
 }
 _SYNC: Described = {

@@ -6,14 +6,23 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import IsolationLevel
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from fedbandit.errors import StoreError, complaint
 from fedbandit.service.database import Dialect, Kind, Row, TakenKey
 
 _SETTINGS = (  # milliseconds; a coordinator that hangs must not hold a model for ever
-    "-c lock_timeout=10000 -c statement_timeout=20000 -c idle_in_transaction_session_timeout=20000"
+    "-c lock_timeout=10000 -c statement_timeout=20000 -c idle_in_transaction_session_timeout=20000 "
+    "-c synchronous_commit=on"  # whatever the server's default: a commit is on disk
 )
+_NETWORK: Final = {  # a server that vanished without a word is noticed within seconds
+    "connect_timeout": 5,
+    "tcp_user_timeout": 10_000,  # milliseconds
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+}
 _ISOLATION: Final[dict[Kind, IsolationLevel]] = {
     "read": IsolationLevel.READ_COMMITTED,
     "snapshot": IsolationLevel.REPEATABLE_READ,
@@ -78,9 +87,8 @@ class Postgres:
 
     def _connect(self) -> psycopg.Connection[Row]:
         options = conninfo_to_dict(self._url).get("options") or ""
-        return psycopg.connect(
-            self._url, connect_timeout=5, options=f"{_SETTINGS} {options}".strip()
-        )
+        settings = f"{_SETTINGS} {options}".strip()
+        return psycopg.connect(make_conninfo(self._url, options=settings, **_NETWORK))
 
 
 def _placed(statement: str) -> bytes:

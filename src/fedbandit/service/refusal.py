@@ -11,7 +11,7 @@ from fedbandit.service.settings import RETRY_AFTER
 
 
 class Refusal(Exception):
-    """A request that is answered with a 4xx, or with 503 and when to try again."""
+    """A request that is answered with a 4xx, or with 429 or 503 and when to try again."""
 
     def __init__(self, status: HTTPStatus, field: str, message: str) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class Refusal(Exception):
         headers = {"Cache-Control": "no-store"}
         if self.status is HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = "Bearer"
-        if self.status is HTTPStatus.SERVICE_UNAVAILABLE:
+        if self.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
             headers["Retry-After"] = str(RETRY_AFTER)
         if self.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
             headers["Connection"] = "close"
@@ -39,6 +39,17 @@ def unauthorised() -> Refusal:
 def not_now(field: str, message: str) -> Refusal:
     """Return the answer that asks to come back later."""
     return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, field, message)
+
+
+def too_many(field: str, message: str) -> Refusal:
+    """Return the answer to one who asks too much at once."""
+    return Refusal(HTTPStatus.TOO_MANY_REQUESTS, field, message)
+
+
+def failed() -> Refusal:
+    """Return the answer where this program is at fault; what happened is for the log alone."""
+    message = "it failed, and its log says how"
+    return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "coordinator", message)
 
 
 def refused(error: InvalidMessage) -> Refusal:

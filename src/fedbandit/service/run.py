@@ -1,6 +1,8 @@
 """Run a coordinator until it is told to stop."""
 
 import asyncio
+import logging
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -10,12 +12,13 @@ import uvicorn
 from starlette.applications import Starlette
 from threadpoolctl import threadpool_limits
 
-from fedbandit.core.summary import empty_sketch
 from fedbandit.errors import InvalidParameter, complaint
-from fedbandit.service.app import make_app
+from fedbandit.service.app import app_of
+from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.listen import Address, Tls, check_exposure
 from fedbandit.service.settings import Settings
 from fedbandit.service.store import Store
+from fedbandit.service.warm_up import merge_once
 
 _KEEP_ALIVE = 20
 
@@ -31,7 +34,9 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; then finish what was accepted, and return.
 
-    The store is closed in the end. ``announce`` is told the address once it can be reached.
+    The store is closed in the end. ``announce`` is told the address once it can be reached. Where
+    the store keeps a thread waiting beyond that, the process ends here, as by kill -9: nothing that
+    was acknowledged is lost.
     """
     try:
         tokens = not settings.open
@@ -41,15 +46,20 @@ def serve(
     except BaseException:
         store.close()
         raise
-    empty_sketch(1, 2)  # compiles what is compiled, so that the first upload does not wait for it
-    config = _config(make_app(store, settings), settings)
+    merge_once()
+    coordinator = Coordinator(store, settings, told_to_stop=lambda: server.should_exit)
+    config = _config(app_of(coordinator), settings)
     config.load()
     config.ssl = context
+    server = uvicorn.Server(config)
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     announce(f"{'https' if tls else 'http'}://{shown}:{port}")
     with threadpool_limits(limits=1):  # the same bits on any number of cores, and no spinning
-        asyncio.run(_serve(uvicorn.Server(config), listener, idle_seconds=settings.idle_seconds))
+        asyncio.run(_serve(server, listener, idle_seconds=settings.idle_seconds))
+    if coordinator.abandoned:
+        logging.shutdown()
+        os._exit(0)
 
 
 def _config(app: Starlette, settings: Settings) -> uvicorn.Config:

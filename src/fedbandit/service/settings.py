@@ -10,8 +10,10 @@ RETRY_AFTER: Final = 1
 class Settings:
     """Bounds in numbers and seconds.
 
-    ``open``: let anyone in without a token. ``queue``: syncs under way at once, over all models;
-    more are answered 503. ``batch``: uploads merged in one transaction. ``body_seconds``: for a
+    ``open``: let anyone in without a token. ``queue`` and ``queue_bytes``: whole syncs under way at
+    once, over all models; more are answered 503. ``turns``: requests of one agent under way at
+    once, whole or not; more are answered 429. It has one on its way at a time, and perhaps one that
+    was cut off. ``batch``: uploads merged in one transaction. ``body_seconds``: for a
     sender to send its body. ``remember_seconds``: how long tokens and recipes read from the store
     are believed; a revoked token is refused after that at the latest. ``stop_seconds``: for what
     was accepted, when told to stop.
@@ -19,6 +21,8 @@ class Settings:
 
     open: bool = False
     queue: int = 256
+    queue_bytes: int = 2**28
+    turns: int = 2
     batch: int = 64
     body_seconds: float = 10.0
     idle_seconds: float = 30.0

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any, Final
 
 from fedbandit.errors import InvalidParameter, StoreError, complaint, unknown
@@ -10,7 +11,7 @@ from fedbandit.service.ledger import Ledger, Life
 from fedbandit.service.store import Archive, Model, Token
 from fedbandit.wire import Limits
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)",
@@ -18,7 +19,8 @@ _TABLES = (
         name TEXT PRIMARY KEY, incarnation TEXT NOT NULL, recipe TEXT NOT NULL,
         params {blob} NOT NULL, fingerprint TEXT NOT NULL, arm_norm {real} NOT NULL,
         reward {real} NOT NULL, most {integer} NOT NULL, version {integer} NOT NULL,
-        count {integer} NOT NULL, created {real} NOT NULL, state {blob} NOT NULL)""",
+        count {integer} NOT NULL, created {real} NOT NULL,
+        digest {blob} NOT NULL, state {blob} NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS tokens (
         digest {blob} PRIMARY KEY, name TEXT NOT NULL UNIQUE, model TEXT, agent TEXT,
         created {real} NOT NULL)""",
@@ -85,8 +87,9 @@ class SqlStore:
     def lock(self, name: str) -> Iterator["LockedModel"]:
         """Lock a model until the block ends."""
         with self._database.session("write") as session:
-            model = _select_model(session, name, lock=self._database.dialect.lock)
-            yield LockedModel(session, model)
+            lock = self._database.dialect.lock
+            *row, digest = _select_row(session, name, f"{_MODEL}, digest", lock=lock)
+            yield LockedModel(session, _model(row), bytes(digest))
 
     def ledger(self, model: str, agent: str) -> Ledger:
         """Return the ledger of one agent."""
@@ -184,8 +187,8 @@ class SqlStore:
 class LockedModel:
     """A model that nobody else can change until the transaction ends."""
 
-    def __init__(self, session: Session, model: Model) -> None:
-        self._session, self.model = session, model
+    def __init__(self, session: Session, model: Model, digest: bytes) -> None:
+        self._session, self.model, self.digest = session, model, digest
         self._before: dict[str, Ledger] = {}
 
     def state(self) -> bytes:
@@ -202,8 +205,8 @@ class LockedModel:
     ) -> None:
         """Replace the state and some ledgers."""
         self._session.run(
-            "UPDATE models SET state = ?, version = ?, count = ? WHERE name = ?",
-            (state, version, count, self.model.name),
+            "UPDATE models SET state = ?, digest = ?, version = ?, count = ? WHERE name = ?",
+            (state, sha256(state).digest(), version, count, self.model.name),
         )
         _upsert_ledgers(self._session, self.model.name, ledgers, self._before)
 
@@ -211,18 +214,23 @@ class LockedModel:
 def _insert_model(session: Session, model: Model, state: bytes) -> None:
     limits = (model.limits.arm_norm, model.limits.reward, model.limits.count)
     identity = (model.name, model.incarnation, model.recipe, model.params, model.fingerprint)
+    written = (state, sha256(state).digest())
     session.run(
-        f"INSERT INTO models ({_MODEL}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*identity, *limits, model.version, model.count, model.created, state),
+        f"INSERT INTO models ({_MODEL}, state, digest) VALUES ({', '.join('?' * 13)})",
+        (*identity, *limits, model.version, model.count, model.created, *written),
     )
 
 
 def _select_model(session: Session, name: str, *, lock: str = "") -> Model:
-    rows = session.run(f"SELECT {_MODEL} FROM models WHERE name = ?{lock}", (name,))
+    return _model(_select_row(session, name, _MODEL, lock=lock))
+
+
+def _select_row(session: Session, name: str, columns: str, *, lock: str) -> Row:
+    rows = session.run(f"SELECT {columns} FROM models WHERE name = ?{lock}", (name,))
     if not rows:
         names = [row[0] for row in session.run("SELECT name FROM models")]
         raise unknown("model", name, names)
-    return _model(rows[0])
+    return rows[0]
 
 
 def _select_state(session: Session, name: str) -> bytes:
@@ -279,7 +287,7 @@ def _totals(ledger: Ledger) -> tuple[Any, ...]:
     return (ledger.known, ledger.floor, *counts, ledger.seen)
 
 
-def _model(row: Row) -> Model:
+def _model(row: Sequence[Any]) -> Model:
     name, incarnation, recipe, params, fingerprint, arm_norm, reward, most, *rest = row
     version, count, created = rest
     return Model(

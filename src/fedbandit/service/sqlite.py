@@ -50,13 +50,22 @@ class Sqlite:
             with self._transaction(kind) as session:
                 yield session
         else:
-            with self._writing, self._transaction(kind) as session:
+            with self._turn_to_write(), self._transaction(kind) as session:
                 yield session
 
     def close(self) -> None:
         """Close the connections; the last one to go folds the log into the file."""
         while idle := self._idle_one():
             idle.close()
+
+    @contextmanager
+    def _turn_to_write(self) -> Iterator[None]:
+        if not self._writing.acquire(timeout=_PATIENCE):
+            raise _away(self._path, "another thread that writes, and does not end")
+        try:
+            yield
+        finally:
+            self._writing.release()
 
     @contextmanager
     def _transaction(self, kind: Kind) -> Iterator[_SqliteSession]:

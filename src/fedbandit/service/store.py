@@ -65,6 +65,11 @@ class Locked(Protocol):
         """The model, as it is now."""
         ...
 
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 of its state, as it is now, known without reading that."""
+        ...
+
     def state(self) -> bytes:
         """Return its state, as it is now."""
         ...

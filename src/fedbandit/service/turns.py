@@ -1,0 +1,53 @@
+"""Whose turn it is: bounds on what is under way, over all agents and for each of them.
+
+An agent that talks holds one of its own few turns from the head of its request to the answer. The
+queue, which all agents share, is entered only with a whole body in hand: nobody fills it by sending
+slowly, and one agent takes up no more of it than its own turns.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fedbandit.service.refusal import not_now, too_many
+from fedbandit.service.settings import Settings
+
+
+class Turns:
+    """Counts requests; used by one thread, that of the event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._talking: Counter[tuple[str, str]] = Counter()
+        self.queued, self._bytes = 0, 0
+
+    def check_queue(self, size: int = 0) -> None:
+        """Raise Refusal (503) where the queue has no place for another body of some bytes."""
+        crowded = self.queued > 0 and self._bytes + size > self._settings.queue_bytes
+        if crowded or self.queued >= self._settings.queue:
+            raise not_now("coordinator", "too many syncs are under way")
+
+    @contextmanager
+    def talking(self, model: str, agent: str) -> Iterator[None]:
+        """Hold one of an agent's turns; raise Refusal (429) if it holds all of them already."""
+        if self._talking[model, agent] >= self._settings.turns:
+            raise too_many("agent", "this agent has as many requests under way as it may have")
+        self._talking[model, agent] += 1
+        try:
+            yield
+        finally:
+            self._talking[model, agent] -= 1
+            if not self._talking[model, agent]:
+                del self._talking[model, agent]
+
+    @contextmanager
+    def waiting(self, size: int) -> Iterator[None]:
+        """Hold a place in the queue for a body of some bytes; raise Refusal (503) if it is full."""
+        self.check_queue(size)
+        self.queued += 1
+        self._bytes += size
+        try:
+            yield
+        finally:
+            self.queued -= 1
+            self._bytes -= size

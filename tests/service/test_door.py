@@ -1,0 +1,38 @@
+"""The door lets in whatever agents can observe, rounding and all."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.core.linalg import Array
+from fedbandit.core.summary import sketch_of
+from fedbandit.service.door import check_sync
+from fedbandit.service.model import Served, new_model
+from tests.service.made_uploads import GRAM, RECIPE
+
+LIMITS = wire.Limits(arm_norm=1.0, reward=1.0, count=100)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 60), scale=st.sampled_from([1e-6, 1.0]))
+def test_honest_uploads_have_their_evidence(seed: int, count: int, scale: float) -> None:
+    for recipe in (RECIPE, GRAM):
+        served = Served(new_model("m", recipe, limits=LIMITS)[0], recipe)
+        rng = np.random.default_rng(seed)
+        arms = rng.standard_normal((count, 1)) * rng.standard_normal(recipe.dimension)
+        arms *= scale / np.linalg.norm(arms, axis=1, keepdims=True)
+        rewards = np.where(np.arange(count) % 2, 1.0, -1.0) * rng.choice([1.0, -1.0])
+        moment = rewards @ arms  # all on one line, and all but cancelled: what is left is rounding
+        summary = sketch_of(arms, shed=0.0, size=3) if recipe is RECIPE else fb.Gram(_gram(arms))
+        upload = fb.Upload(0, summary, moment, count)
+        sync = wire.Sync(served.model.fingerprint, bytes(16), 1, upload)
+        check_sync(served, sync)
+
+
+def _gram(arms: Array) -> Array:
+    matrix = np.zeros((arms.shape[1], arms.shape[1]))
+    for arm in arms:
+        matrix += np.outer(arm, arm)
+    return matrix

@@ -1,0 +1,145 @@
+"""Uploads that are sound one by one never merge into a state that is not."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.core.summary import Summary
+from fedbandit.errors import InvalidMessage
+from fedbandit.service.batch import Answer, Committer, Posted
+from fedbandit.service.merging import merge
+from fedbandit.service.model import Served, server_at
+from fedbandit.service.store import Archive, Store
+from fedbandit.service.stores import open_store
+from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for, upload_for
+from tests.service.running import BODY, client_of, make_model, post, stored, sync_path
+
+FLAT = fb.FedLinUCB(dimension=2, agents=1)
+EDGE = fb.Gram(np.array([[1.0, 1 + 1e-9], [1 + 1e-9, 1.0]]) * 2.0**66)
+
+
+def _short_rows(scale: float) -> list[Summary]:
+    turns = (
+        np.linalg.qr(np.random.default_rng(seed).standard_normal((4, 4)))[0] for seed in (1, 2)
+    )
+    return [fb.Sketch(turn[:2] * scale, 0.0, 3) for turn in turns]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "summaries"),
+    [(FLAT, [EDGE] * 3), (RECIPE, _short_rows(1e-158)), (RECIPE, _short_rows(3e-160))],
+)
+def test_what_would_brick_a_model_is_undone(
+    sqlite_url: Callable[[], str], recipe: fb.Recipe, summaries: list[Summary]
+) -> None:
+    """Past the door, as it were: the merge itself has to notice."""
+    url = sqlite_url()
+    make_model(url, "news", recipe)
+    store = open_store(url)
+    committer = Committer(store, Served(store.model("news"), recipe))
+    uploads = [fb.Upload(0, each, np.zeros(recipe.dimension), 10**9) for each in summaries]
+    syncs = [wire.Sync("0" * 16, bytes(16), n, each) for n, each in enumerate(uploads, 1)]
+    outcomes = [committer.commit([Posted("a", sync, 10)])[0] for sync in syncs]
+    store.close()
+    assert any(isinstance(each, InvalidMessage) for each in outcomes)
+    assert all(isinstance(each, Answer) or "summary" in each.field for each in outcomes)
+    taken = [up for up, each in zip(uploads, outcomes, strict=True) if isinstance(each, Answer)]
+    assert wire.encode(stored(url)) == wire.encode(merged(recipe, taken).download())
+    server_at(recipe, wire.encode(stored(url)))  # a restart takes it
+    recipe.agent(0).receive(stored(url))  # and so does an agent
+
+
+def test_a_bricking_upload_gets_a_4xx_and_the_next_one_is_merged(
+    sqlite_url: Callable[[], str],
+) -> None:
+    url = sqlite_url()
+    make_model(url, "news", FLAT)
+    with client_of(url) as client:
+        for sequence in (1, 2, 3):
+            sync = wire.Sync(
+                wire.fingerprint(FLAT), bytes(16), sequence, fb.Upload(0, EDGE, np.zeros(2), 10**9)
+            )
+            answer = client.post(sync_path(), content=wire.encode_sync(sync), headers=BODY)
+            assert answer.status_code in (200, 422)
+        post(client, sync_for(FLAT, 1, life=1))
+    with client_of(url) as client:  # after a restart too
+        post(client, sync_for(FLAT, 2, life=2))
+    FLAT.agent(0).receive(stored(url))
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), recipe=st.sampled_from([RECIPE, GRAM]))
+def test_a_merge_that_is_refused_changes_nothing_and_others_leave_a_sound_state(
+    data: st.DataObject, recipe: fb.Recipe
+) -> None:
+    server = recipe.server()
+    scales = st.sampled_from([0.0, 1e-160, 1e-158, 1e-154, 1e-150, 1.0, 1e60, 1e74, 1e76, 1e154])
+    for seed in range(data.draw(st.integers(1, 5))):
+        upload = _scaled(upload_for(recipe, seed), data.draw(scales))
+        before = wire.encode(server.download())
+        if (field := _refused(recipe, server, upload)) is not None:
+            assert field.startswith("upload.")
+            assert wire.encode(server.download()) == before
+        server_at(recipe, wire.encode(server.download()))
+
+
+def _refused(recipe: fb.Recipe, server: fb.Server, upload: fb.Upload) -> str | None:
+    try:
+        merge(recipe, server, upload)
+    except InvalidMessage as error:
+        return error.field
+    return None
+
+
+def _scaled(upload: fb.Upload, scale: float) -> fb.Upload:
+    summary: fb.Sketch | fb.Gram
+    with np.errstate(all="ignore"):
+        match upload.summary:
+            case fb.Sketch(rows, _, size):
+                summary = fb.Sketch(rows * scale, 0.0, size)
+            case _:
+                matrix = np.asarray(GRAM.parts.memory.pack(upload.summary)["matrix"])
+                summary = fb.Gram(matrix * scale)
+        return fb.Upload(0, summary, upload.moment * scale, upload.count)
+
+
+def test_a_moment_that_overflows_is_undone() -> None:
+    server, upload = RECIPE.server(), upload_for(RECIPE, 1)
+    huge = fb.Upload(0, upload.summary, np.full(4, 1e308), 6)
+    merge(RECIPE, server, huge)
+    before = wire.encode(server.download())
+    with pytest.raises(InvalidMessage) as caught:
+        merge(RECIPE, server, huge)
+    assert caught.value.field == "upload.moment"
+    assert wire.encode(server.download()) == before
+
+
+def test_two_histories_of_one_version_are_told_apart(tmp_path: Path) -> None:
+    """A backup is restored under one coordinator that goes on; another one merges meanwhile."""
+    path = tmp_path / "store.db"
+    url = f"sqlite:///{path}"
+    make_model(url, "news", RECIPE)
+    store = open_store(url)
+    first, served = sync_for(RECIPE, 1), Served(store.model("news"), RECIPE)
+    backup = store.archive("news")
+    survivor = Committer(store, served)
+    survivor.commit([Posted("a", first, 10)])
+    _restore(store, backup)
+    second, third = sync_for(RECIPE, 2, life=2), sync_for(RECIPE, 3, life=3)
+    Committer(store, served).commit([Posted("b", second, 10)])
+    assert store.model("news").version == 1  # as the survivor remembers it
+    survivor.commit([Posted("c", third, 10)])
+    store.close()
+    expected = merged(RECIPE, [second.upload, third.upload])
+    assert wire.encode(stored(url)) == wire.encode(expected.download())
+
+
+def _restore(store: Store, backup: Archive) -> None:
+    store.delete("news")
+    store.install(backup)

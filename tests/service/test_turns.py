@@ -1,0 +1,46 @@
+"""Turns: what is taken is given back, and nobody takes more than there is."""
+
+from contextlib import ExitStack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedbandit.service.refusal import Refusal
+from fedbandit.service.settings import Settings
+from fedbandit.service.turns import Turns
+
+SETTINGS = Settings(queue=3, queue_bytes=100, turns=2)
+
+
+@given(st.lists(st.sampled_from(["a", "b"]), max_size=8))
+def test_an_agent_has_its_own_turns(agents: list[str]) -> None:
+    turns = Turns(SETTINGS)
+    for _ in range(2):  # the second time shows that all were given back
+        with ExitStack() as held:
+            for place, agent in enumerate(agents):
+                if agents[:place].count(agent) < 2:
+                    held.enter_context(turns.talking("m", agent))
+                    continue
+                with pytest.raises(Refusal) as caught:
+                    held.enter_context(turns.talking("m", agent))
+                assert caught.value.response().headers["retry-after"] == "1"
+                assert caught.value.status == 429
+
+
+@given(st.lists(st.integers(0, 150), max_size=8))
+def test_the_queue_is_bounded_in_number_and_bytes_but_takes_one(sizes: list[int]) -> None:
+    turns = Turns(SETTINGS)
+    for _ in range(2):
+        inside: list[int] = []
+        with ExitStack() as held:
+            for size in sizes:
+                if not inside or (len(inside) < 3 and sum(inside) + size <= 100):
+                    held.enter_context(turns.waiting(size))
+                    inside.append(size)
+                else:
+                    with pytest.raises(Refusal) as caught:
+                        held.enter_context(turns.waiting(size))
+                    assert caught.value.status == 503
+                assert turns.queued == len(inside)
+        assert turns.queued == 0

@@ -1,0 +1,39 @@
+"""Nothing is compiled inside a transaction: the first upload finds everything ready."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.core import linalg, shrink
+from fedbandit.core.compiler import COMPILES, Kernel
+from fedbandit.service.merging import merge
+from fedbandit.service.model import server_at
+from fedbandit.service.warm_up import merge_once
+from tests.service.made_uploads import sync_for
+
+def compiled():
+    kernels = {**vars(linalg), **vars(shrink)}.items()
+    kernels = {name: each for name, each in kernels if isinstance(each, Kernel)}
+    ready = {name: each.compiled for name, each in kernels.items() if "compiled" in vars(each)}
+    return {name: len(each.signatures) for name, each in ready.items()}
+
+assert not compiled()
+merge_once()
+before = compiled()
+for recipe in (fb.FSCLB(dimension=9, sketch_size=5, agents=1), fb.FedLinUCB(dimension=9, agents=1)):
+    server = recipe.server()
+    for seed in range(3):
+        sync = wire.decode_sync(wire.encode_sync(sync_for(recipe, seed)))
+        merge(recipe, server, sync.upload)
+        server = server_at(recipe, wire.encode(server.download()))
+print(compiled() == before and ("halved_eigenpairs" in before) == COMPILES)
+"""
+
+
+def test_the_first_merge_finds_everything_compiled() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert said.stdout == "True\n"
