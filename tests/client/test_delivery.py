@@ -1,17 +1,27 @@
 """Everything observed reaches the coordinator once, whatever the network does meanwhile."""
 
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.client.backoff import Backoff
 from fedbandit.client.connected import ConnectedAgent
+from fedbandit.client.connecting import connect_by
+from fedbandit.client.journal import split
 from fedbandit.client.outbox import Outbox, merged
 from fedbandit.client.state_dir import Identity
+from fedbandit.client.transport import HttpTransport
+from fedbandit.errors import Unreachable
 from fedbandit.service.ledger import KEPT, Ledger
-from tests.client.twin import Twin, joined_to
+from tests.client.twin import PATIENT, WHO, Twin, joined_to
+from tests.service.running import make_model, stored
 
 D = 60
 RECIPES = {
@@ -229,6 +239,141 @@ def test_another_recipe_is_trouble_and_nothing_is_dropped() -> None:
         twin.fingerprint = right
         assert agent.sync()
     assert twin.server.count == 2
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("odd"), OSError("odd"), UnicodeError("odd")])
+def test_whatever_goes_wrong_the_thread_goes_on(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    twin = Twin(RECIPES["FSCLB"])
+    with joined_to(twin) as agent:
+        twin.error = error
+        play(agent, 0, 3)
+        for _ in range(3):
+            assert not agent.sync(everything=True, timeout=0.05)
+        assert agent.status().trouble == f"{type(error).__name__}: odd"
+        traces = [record for record in caplog.records if record.exc_info]
+        assert [record.levelno for record in traces] == [logging.ERROR]  # told once
+        twin.error = None
+        assert agent.sync(everything=True)
+        assert agent.status().trouble is None
+    assert_array_equal(twin.server.moment, counted(3))
+
+
+def test_trouble_while_tending_does_not_keep_uploads_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = Twin(RECIPES["FSCLB"])
+    with joined_to(twin) as agent:
+
+        def fail() -> None:
+            raise ZeroDivisionError("odd")
+
+        monkeypatch.setattr(agent._account, "tidy", fail)
+        play(agent, 0, 3)
+        assert agent.sync(everything=True)
+        assert agent.status().trouble == "ZeroDivisionError: odd"
+    assert twin.server.count == 3
+
+
+def test_an_answer_to_another_upload_acknowledges_nothing() -> None:
+    twin = Twin(RECIPES["FSCLB"])
+    with joined_to(twin) as agent:
+        play(agent, 0, 3)
+        assert agent.sync(everything=True)
+        before, twin.beside = agent.status(), -1
+        play(agent, 3, 6)
+        assert not agent.sync(everything=True, timeout=0.05)
+        number = agent._account.outbox.sequence
+        told = f"got one to upload {number - 1}; expected one to upload {number}"
+        assert told in str(agent.status().trouble)
+        assert agent.status().undelivered == 3
+        assert agent.status().version == before.version
+        twin.beside = 0
+        assert agent.sync()
+    assert_array_equal(twin.server.moment, counted(6))
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_an_upload_that_is_refused_for_what_is_in_it_does_not_hold_up_the_next(
+    tmp_path: Path, on_disk: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    twin, place = Twin(RECIPES["FSCLB"]), tmp_path if on_disk else None
+    with joined_to(twin, state_dir=place) as agent:
+        twin.refuse = "upload.summary"
+        play(agent, 0, 3)
+        assert agent.sync(everything=True)
+        twin.refuse = None
+        play(agent, 3, 6)
+        assert agent.sync(everything=True)
+        status = agent.status()
+        assert (status.undelivered, status.pending, status.trouble) == (0, 0, None)
+    told = [record for record in caplog.records if "set aside" in record.message]
+    assert len(told) == status.set_aside > 0
+    assert_array_equal(twin.server.moment, [0.0] * 3 + [1.0] * 3 + [0.0] * (D - 6))
+    if on_disk:
+        files = [split(each.read_bytes())[0] for each in (tmp_path / "refused").iterdir()]
+        uploads = [wire.decode(data) for (data,) in files]
+        moments = [upload.moment for upload in uploads if isinstance(upload, fb.Upload)]
+        assert_array_equal(np.sum(moments, axis=0), counted(3))
+        with joined_to(twin, state_dir=place) as agent:
+            assert agent.status().set_aside == len(files) == status.set_aside
+
+
+@pytest.mark.parametrize("field", ["sequence", "token", "uploads"])
+def test_other_refusals_are_not_about_the_upload(field: str) -> None:
+    twin = Twin(RECIPES["FSCLB"])
+    with joined_to(twin) as agent:
+        twin.refuse = field
+        play(agent, 0, 3)
+        assert not agent.sync(everything=True, timeout=0.05)
+        assert agent.status().set_aside == 0
+        twin.refuse = None
+        assert agent.sync()
+    assert_array_equal(twin.server.moment, counted(3))
+
+
+class Cable:
+    """A transport to a coordinator that can be pulled out."""
+
+    def __init__(self, url: str) -> None:
+        self._over = HttpTransport(url, model="news", agent="phone-7", token=None, timeout=5.0)
+        self.out = True
+
+    def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
+        if self.out:
+            raise Unreachable("out")
+        return self._over.exchange(path, body)
+
+    def close(self) -> None:
+        self._over.close()
+
+
+LIMITED = {
+    "arm": wire.Limits(arm_norm=2.0, reward=100.0, count=100),
+    "reward": wire.Limits(arm_norm=5.0, reward=2.0, count=100),
+    "count": wire.Limits(arm_norm=100.0, reward=100.0, count=2),
+}
+
+
+@every_recipe
+@pytest.mark.parametrize("limits", LIMITED.values(), ids=LIMITED)
+def test_limits_learned_late_hold_for_what_was_observed_before(
+    recipe: fb.Recipe, limits: wire.Limits, sqlite_url: Callable[[], str]
+) -> None:
+    store = sqlite_url()
+    make_model(store, "news", recipe, limits=limits)
+    with private_coordinator(store, model="news", recipe=recipe) as url:
+        cable = Cable(url)
+        with connect_by(cable, WHO, recipe=recipe, waiting=PATIENT) as agent:
+            for i in range(9):  # too long, too much or too many
+                agent.reward(agent.decide(5.0 * np.eye(D)[i : i + 1]).id, 7.0)
+            assert not agent.sync(timeout=0.02)
+            cable.out = False
+            agent.sync()
+            play(agent, 9, 15)
+            assert agent.sync(everything=True)
+            assert agent.status().set_aside >= 1
+            assert agent.status().trouble is None
+    assert_array_equal(stored(store).moment[9:], counted(15)[9:])
 
 
 @every_recipe

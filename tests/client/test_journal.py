@@ -1,6 +1,7 @@
 """A journal keeps whole records, whatever happens to its end or to its disk."""
 
 import os
+import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbandit.client.journal import Journal, split
-from fedbandit.errors import OutputError
+from fedbandit.client.journal import Content, Journal, read, split
+from fedbandit.errors import InvalidState, OutputError
 
 PAYLOADS = [b"a", b"bc" * 40, bytes(100), b"\x00", b"last"]
+ANY = re.compile(b"(?=.)", re.DOTALL)
 
 
 def journal_of(path: Path, payloads: list[bytes]) -> Journal:
     made = Journal.create(path, payloads)
     made.take_the_name(path)
     return made
+
+
+def resumed(path: Path) -> tuple[Journal, Content]:
+    content = read(path, opening=ANY)
+    return Journal.resume(path, content), content
 
 
 @contextmanager
@@ -33,7 +40,7 @@ def disk_full_at(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@given(st.lists(st.binary(min_size=1, max_size=50), max_size=8))
+@given(st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=8))
 def test_what_was_appended_is_there(
     tmp_path_factory: pytest.TempPathFactory, payloads: list[bytes]
 ) -> None:
@@ -42,9 +49,9 @@ def test_what_was_appended_is_there(
     for payload in payloads[3:]:
         made.append(payload)
     made.close()
-    again, found, torn = Journal.resume(path)
+    again, content = resumed(path)
     again.close()
-    assert (found, torn) == (payloads, 0)
+    assert (content.payloads, content.torn) == (payloads, 0)
 
 
 def test_cut_at_every_byte_the_whole_records_before_it_are_there(tmp_path: Path) -> None:
@@ -52,13 +59,14 @@ def test_cut_at_every_byte_the_whole_records_before_it_are_there(tmp_path: Path)
     data = (tmp_path / "whole").read_bytes()
     ends = [8 + len(p) for p in PAYLOADS]
     ends = [sum(ends[: i + 1]) for i in range(len(ends))]
-    for cut in range(len(data) + 1):
+    for cut in range(ends[0], len(data) + 1):
         path = tmp_path / "cut"
         path.write_bytes(data[:cut])
         whole = sum(end <= cut for end in ends)
-        journal, found, torn = Journal.resume(path)
-        assert found == PAYLOADS[:whole]
-        assert torn == cut - ([0, *ends])[whole]
+        content = read(path, opening=ANY)
+        assert path.read_bytes() == data[:cut]  # looking changes nothing
+        assert content == Content(PAYLOADS[:whole], ends[whole - 1], cut - ends[whole - 1])
+        journal = Journal.resume(path, content)
         journal.append(b"goes on")
         journal.close()
         assert split(path.read_bytes())[0] == [*PAYLOADS[:whole], b"goes on"]
@@ -81,13 +89,31 @@ def test_a_damaged_byte_ends_the_journal_there(place: int, flip: int) -> None:
     assert end <= place % len(data)
 
 
+@pytest.mark.parametrize("bit", range(8))
+def test_damage_is_told_from_a_torn_end_and_the_file_left_alone(tmp_path: Path, bit: int) -> None:
+    journal_of(tmp_path / "j", PAYLOADS).close()
+    data = (tmp_path / "j").read_bytes()
+    last = len(data) - len(PAYLOADS[-1]) - 8
+    for place in range(len(data)):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << bit
+        (tmp_path / "j").write_bytes(damaged)
+        longer = last <= place < last + 4 and damaged[place] > data[place]
+        if longer:  # this is what a record that was not finished looks like
+            assert read(tmp_path / "j", opening=ANY).payloads == PAYLOADS[:-1]
+        else:
+            with pytest.raises(InvalidState, match="left as it is"):
+                read(tmp_path / "j", opening=ANY)
+        assert (tmp_path / "j").read_bytes() == damaged
+
+
 def test_zeros_at_the_end_are_no_records(tmp_path: Path) -> None:
     journal_of(tmp_path / "j", PAYLOADS).close()
     whole = (tmp_path / "j").read_bytes()
     (tmp_path / "j").write_bytes(whole + bytes(4096))
-    journal, found, torn = Journal.resume(tmp_path / "j")
+    journal, content = resumed(tmp_path / "j")
     journal.close()
-    assert (found, torn) == (PAYLOADS, 4096)
+    assert (content.payloads, content.torn) == (PAYLOADS, 4096)
     assert (tmp_path / "j").read_bytes() == whole
 
 

@@ -2,7 +2,9 @@
 
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, Lock, Thread
 
 import numpy as np
 import pytest
@@ -11,10 +13,10 @@ from numpy.testing import assert_array_equal
 import fedbandit as fb
 from fedbandit.client.account import Waiting
 from fedbandit.client.connected import ConnectedAgent
-from fedbandit.client.journal import split
-from fedbandit.client.records import Record
+from fedbandit.client.journal import Journal, split
+from fedbandit.client.records import Record, Rewarded, encode
 from fedbandit.client.state_dir import Identity
-from fedbandit.errors import InvalidState, OutputError, SettledDecision, UnknownDecision
+from fedbandit.errors import Closed, InvalidState, OutputError, SettledDecision, UnknownDecision
 from tests.client.test_journal import disk_full_at
 from tests.client.twin import Twin, joined_to
 
@@ -272,6 +274,160 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path, data: bytes) -> No
     (tmp_path / "journal").write_bytes(data)
     with pytest.raises(InvalidState, match="empty state_dir"):
         joined_to(Twin(SKETCHED), state_dir=tmp_path)
+    assert (tmp_path / "journal").read_bytes() == data
+
+
+def left_behind(twin: Twin, place: Path) -> bytes:
+    """Return the journal of an agent that was killed."""
+    agent = joined_to(twin, state_dir=place)
+    twin.down = True
+    pay(agent, *range(6))
+    agent.decide(np.eye(D))
+    abandon(agent)
+    twin.down = False
+    return (place / "journal").read_bytes()
+
+
+def test_a_flipped_bit_is_told_and_the_journal_left_alone(tmp_path: Path) -> None:
+    twin = Twin(SKETCHED)
+    data = left_behind(twin, tmp_path)
+    *lengths, last = np.cumsum([0, *(8 + len(payload) for payload in split(data)[0][:-1])]) + 3
+    some = [*range(64), *range(64, last, 97), last + 5, len(data) - 1]
+    for place in [*some, *lengths]:  # a length that leads past the end is no torn end either
+        damaged = bytearray(data)
+        damaged[place] ^= 0x10
+        (tmp_path / "journal").write_bytes(damaged)
+        with pytest.raises(InvalidState, match="left as it is"):
+            joined_to(twin, state_dir=tmp_path)
+        assert (tmp_path / "journal").read_bytes() == damaged
+    (tmp_path / "journal").write_bytes(data)
+    with joined_to(twin, state_dir=tmp_path) as agent:
+        assert agent.sync(everything=True)
+    assert_array_equal(twin.server.moment, [1.0] * 6 + [0.0] * (D - 6))
+
+
+def test_a_journal_that_makes_no_sense_is_left_alone_with_its_torn_end(tmp_path: Path) -> None:
+    twin = Twin(SKETCHED)
+    data = left_behind(twin, tmp_path)
+    journal = Journal.create(tmp_path / "odd", [*split(data)[0], encode(Rewarded("nobody's", 1.0))])
+    journal.take_the_name(tmp_path / "journal")
+    journal.close()
+    data = (tmp_path / "journal").read_bytes() + b"torn"
+    (tmp_path / "journal").write_bytes(data)
+    with pytest.raises(InvalidState, match="a reward without its decision"):
+        joined_to(twin, state_dir=tmp_path)
+    with pytest.raises(InvalidState, match="state of agent"):
+        joined_to(twin, state_dir=tmp_path, who=Identity(model="news", agent="phone-8"))
+    assert (tmp_path / "journal").read_bytes() == data
+
+
+def test_fewer_may_be_open_after_a_restart_and_no_reward_is_lost(tmp_path: Path) -> None:
+    twin = Twin(SKETCHED)
+    agent = joined_to(twin, state_dir=tmp_path)
+    twin.down = True
+    made = [agent.decide(np.eye(D)[i : i + 1]) for i in range(8)]
+    for decision in made[:5]:
+        agent.reward(decision.id, 1.0)
+    abandon(agent)
+    twin.down = False
+    with joined_to(twin, state_dir=tmp_path, max_open=2) as agent:
+        assert (agent.status().open, agent.status().forgotten) == (2, 1)
+        with pytest.raises(SettledDecision):
+            agent.reward(made[5].id, 1.0)
+        agent.reward(made[7].id, 1.0)
+        assert agent.sync(everything=True)
+    assert_array_equal(twin.server.moment, [1.0] * 5 + [0.0, 0.0, 1.0] + [0.0] * (D - 8))
+
+
+def test_what_was_pushed_out_stays_out_after_a_restart(tmp_path: Path) -> None:
+    twin = Twin(SKETCHED)
+    agent = joined_to(twin, state_dir=tmp_path, max_open=2)
+    made = [agent.decide(np.eye(D)[i : i + 1]) for i in range(4)]
+    agent.reward(made[2].id, 1.0)
+    abandon(agent)
+    with joined_to(twin, state_dir=tmp_path, max_open=2) as agent:
+        assert agent.status().open == 1
+        for old in made[:2]:
+            with pytest.raises(SettledDecision):
+                agent.reward(old.id, 1.0)
+        agent.reward(made[3].id, 1.0)
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_reward_that_races_with_close_is_counted_or_told(tmp_path: Path, on_disk: bool) -> None:
+    twin, place = Twin(SKETCHED), tmp_path if on_disk else None
+    agent = joined_to(twin, state_dir=place)
+    made = [agent.decide(np.eye(D)[:1]).id for _ in range(4000)]
+    paid, barrier = [0] * 4, Barrier(5)
+
+    def give(turn: int) -> None:
+        barrier.wait()
+        with suppress(Closed):
+            for name in made[turn::4]:
+                agent.reward(name, 1.0)
+                paid[turn] += 1
+
+    threads = [Thread(target=give, args=(turn,)) for turn in range(4)]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    agent.close()
+    for thread in threads:
+        thread.join()
+    if on_disk:
+        with joined_to(twin, state_dir=tmp_path) as agent:
+            assert agent.sync(everything=True)
+    assert twin.server.count == sum(paid)
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_nothing_gets_in_behind_a_close(tmp_path: Path, on_disk: bool) -> None:
+    agent = joined_to(Twin(SKETCHED), state_dir=tmp_path if on_disk else None)
+    decision = agent.decide(np.eye(D), defer=True)
+    agent.close()
+    account = agent._account
+    with pytest.raises(Closed):  # whoever had looked before it was closed
+        account.pay(decision.id, 1.0)
+    with pytest.raises(Closed):
+        account.book.pay(decision.id, 1.0)
+    with pytest.raises(Closed):
+        account.book.decide("late", np.eye(D)[0], active=True, chosen=True)
+    with pytest.raises(Closed):
+        account.book.activate(decision.id)
+    assert account.figures().rewards == 0
+
+
+class Breaking:
+    """A lock that is taken just after a deciding thread has found that the disk fails."""
+
+    def __init__(self, agent: ConnectedAgent) -> None:
+        self._book, self._lock, self._done = agent._account.book, Lock(), False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if not self._done:
+            self._done = self._book._broken = True
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_reward_does_not_follow_a_decision_that_the_disk_did_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twin = Twin(SKETCHED)
+    agent = joined_to(twin, state_dir=tmp_path)
+    agent._sender.stop(5.0)
+    book = agent._account.book
+    with disk_full_at(0):
+        decision = agent.decide(np.eye(D)[:1])
+    book._broken = False  # as it looked to the rewarding thread a moment before
+    monkeypatch.setattr(book, "lock", Breaking(agent))
+    book.pay(decision.id, 1.0)
+    abandon(agent)
+    with joined_to(twin, state_dir=tmp_path) as agent:
+        assert agent.sync(everything=True)
+    assert twin.server.count == 1
 
 
 def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:

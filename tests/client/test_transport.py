@@ -94,6 +94,8 @@ ANSWERS = {
     "no HTTP": b"220 mail.example ESMTP\r\n\r\n",
     "nothing": b"",
     "asks to wait": b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n",
+    "asks for ever": b"HTTP/1.1 503 Busy\r\nRetry-After: " + b"9" * 400 + b"\r\n\r\n",
+    "deep": b"HTTP/1.1 500 No\r\n\r\n" + b"[" * 100_000,
 }
 
 
@@ -114,11 +116,21 @@ def test_answers_that_are_none(answer: bytes) -> None:
             transport.exchange("state?version=0")
         thread.join()
         transport.close()
-        assert caught.value.retry_after == (7.0 if b"Retry-After" in answer else 0.0)
+        assert caught.value.retry_after == (7.0 if b"Retry-After: 7" in answer else 0.0)
 
 
 @pytest.mark.parametrize(
-    "url", ["", "127.0.0.1:80", "ftp://host", "http://", "http://h:x", "http://u@h", "http://h?q"]
+    "url",
+    [
+        *("", "127.0.0.1:80", "ftp://host", "http://", "http://h:x", "http://u@h", "http://h?q"),
+        *(
+            "http://a..b",
+            f"https://{'x' * 64}.example",
+            "http://h/ä",
+            "http://h/a b",
+            "http://h\x7f",
+        ),
+    ],
 )
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(InvalidParameter, match="coordinator's address"):
@@ -152,6 +164,35 @@ def test_https_with_certificates_of_ones_own(tmp_path: Path) -> None:
         with fb.connect(url, model="news", agent="phone-7", cafile=cafile) as agent:
             agent.reward(agent.decide(np.eye(D)).id, 1.0)
             assert agent.sync(everything=True)
+    assert twin.server.count == 1
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_certificate_file_that_is_none(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "ca.pem").write_text(content)
+    with pytest.raises(InvalidParameter, match="file of certificates"):
+        fb.connect("https://h", model="m", agent="a", cafile=str(tmp_path / "ca.pem"))
+
+
+def test_a_certificate_file_that_goes_away_is_trouble_until_it_is_back(tmp_path: Path) -> None:
+    authority, cafile = trustme.CA(), tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(cafile)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    twin = Twin(RECIPE)
+    with serving(twin, tls=context) as server:
+        url = f"https://127.0.0.1:{server.server_port}"
+        with fb.connect(url, model="news", agent="phone-7", cafile=str(cafile)) as agent:
+            cafile.rename(tmp_path / "away")
+            agent._transport.close()
+            agent.reward(agent.decide(np.eye(D)).id, 1.0)
+            for _ in range(3):
+                assert not agent.sync(everything=True, timeout=0.05)
+            assert "No such file" in str(agent.status().trouble)
+            (tmp_path / "away").rename(cafile)
+            assert agent.sync(everything=True)
+            assert agent.status().trouble is None
     assert twin.server.count == 1
 
 

@@ -20,7 +20,11 @@ WHO = Identity(model="news", agent="phone-7")
 
 
 class Twin:
-    """Answers like a coordinator; ``down`` makes it unreachable, ``deaf`` loses its answers."""
+    """Answers like a coordinator; ``down`` makes it unreachable, ``deaf`` loses its answers.
+
+    ``error`` is raised in place of any answer. ``refuse`` is the field of uploads that it refuses.
+    ``beside`` is how far the number in its answers is from the one of the upload.
+    """
 
     def __init__(self, recipe: fb.Recipe, *, limits: wire.Limits = LIMITS) -> None:
         self.recipe, self.limits, self.server = recipe, limits, recipe.server()
@@ -28,11 +32,16 @@ class Twin:
         self.ledger = Ledger()
         self.requests: list[str] = []
         self.down = self.deaf = False
+        self.error: Exception | None = None
+        self.refuse: str | None = None
+        self.beside = 0
         self._lock = Lock()
 
     def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
         with self._lock:
             self.requests.append(path)
+            if self.error is not None:
+                raise self.error
             if self.down:
                 raise Unreachable("down")
             answer = self._joined(path) if body is None else self._synced(body)
@@ -59,6 +68,8 @@ class Twin:
     def _synced(self, body: bytes) -> bytes:
         sync = wire.decode_sync(body)
         assert sync.fingerprint == self.fingerprint
+        if self.refuse is not None:
+            raise Refused(f"422 {self.refuse} is wrong", status=422, field=self.refuse)
         who = {"born": sync.born, "sequence": sync.sequence}
         try:
             version = self.ledger.copy_of(sync.life, **who)
@@ -71,9 +82,8 @@ class Twin:
             self.server.receive(sync.upload)
             version = self.server.version
             self.ledger = self.ledger.noting(sync.life, version=version, **who)
-        answer = wire.Synced(
-            self.fingerprint, merged, sync.sequence, version, self.server.download()
-        )
+        number, download = sync.sequence + self.beside, self.server.download()
+        answer = wire.Synced(self.fingerprint, merged, number, version, download)
         return wire.encode_synced(answer)
 
 

@@ -11,7 +11,8 @@ from threading import Lock
 import numpy as np
 
 from fedbandit import wire
-from fedbandit.client.book import Book
+from fedbandit.client.aside import Aside
+from fedbandit.client.book import Book, closed
 from fedbandit.client.learner import Learner
 from fedbandit.client.outbox import Outbox
 from fedbandit.client.records import Record
@@ -19,6 +20,7 @@ from fedbandit.client.state_dir import Identity, header
 from fedbandit.core.agent import Policy
 from fedbandit.core.checks import checked_reward, too_large
 from fedbandit.core.linalg import Array, fits
+from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import (
     InvalidArms,
@@ -56,6 +58,7 @@ class Figures:
     decisions: int
     rewards: int
     forgotten: int
+    set_aside: int
     saved: bool
 
 
@@ -71,14 +74,16 @@ class Account:
         who: Identity,
         learner: Learner,
         book: Book,
+        aside: Aside,
         *,
         waiting: Waiting,
         limits: wire.Limits | None,
     ) -> None:
-        self.who, self.book = who, book
+        self.who, self.book, self._aside = who, book, aside
         self._learner, self._waiting, self._limits = learner, waiting, limits
         self._ledger = Lock()
         self._rewards = 0
+        self._shut = False
 
     @property
     def recipe(self) -> Recipe:
@@ -116,13 +121,16 @@ class Account:
                 decisions=self.book.decided,
                 rewards=self._rewards,
                 forgotten=self.book.forgotten,
+                set_aside=self._aside.uploads,
                 saved=not self.book.broken,
             )
 
     def pay(self, name: str, value: float) -> bool:
         """Take in what a decision paid; say whether an upload is due because of it."""
-        value = self._checked(value)
         with self._ledger:
+            if self._shut:
+                raise closed()
+            value = self._checked(value)
             arm = self.book.get(name).arm
             self.check_arm(arm)
             if not fits(arm, value):
@@ -180,12 +188,33 @@ class Account:
             self._learner.acknowledge(answer)
 
     def catch_up(self, joined: wire.Joined) -> None:
-        """Learn what was merged while the agent was away, and limits that have changed."""
+        """Learn what was merged while the agent was away, and limits that have changed.
+
+        What was observed before they were known has to keep them too, or it would be refused.
+        """
         with self._ledger:
             self._learner.catch_up(joined)
-            if self._limits != joined.limits:
-                self._limits = joined.limits
-                self.book.rewrite()
+            if self._limits == joined.limits:
+                return
+            self._learner.flush()
+            outbox, misfits = self._learner.outbox.within(joined.limits)
+            for upload in misfits:
+                self._aside.put(upload)
+            self._learner.outbox, self._limits = outbox, joined.limits
+            self.book.rewrite()
+        for upload in misfits:
+            self._tell_of(upload, "it is beyond the coordinator's limits")
+
+    def set_aside(self, why: str) -> None:
+        """Go on without what is in flight, which will not ever be taken; it is kept apart."""
+        with self._ledger:
+            outbox = self._learner.outbox
+            if outbox.in_flight is None:
+                return
+            self._aside.put(outbox.in_flight)
+            self.book.learn(self._learner.saved(outbox.delivered()))
+            self._learner.outbox = outbox.delivered()
+        self._tell_of(outbox.in_flight, why)
 
     def begin_another_life(self, *, again: bool) -> None:
         """Go on under a new life; send ``again`` what was in flight only if surely not merged."""
@@ -201,6 +230,16 @@ class Account:
     def whole(self) -> Iterable[Record]:
         """Return the records that a journal begins with, for the book, which is asked in turn."""
         return header(self.who, self._learner.recipe, self._limits), self._learner.saved()
+
+    def shut(self) -> bool:
+        """Take no more rewards; say whether it did until now.
+
+        A reward is either in before this returns, and so among what is delivered or saved, or its
+        caller is told that the agent is closed.
+        """
+        with self._ledger:
+            was_open, self._shut = not self._shut, True
+            return was_open
 
     def close(self) -> None:
         """Leave a short journal behind; if that fails, the long one does as well."""
@@ -226,6 +265,10 @@ class Account:
             self._learner.observe(arm, default)
         else:
             self.book.forget(name)
+
+    def _tell_of(self, upload: Upload, why: str) -> None:
+        what = f"an upload of {upload.count} observations is set aside"
+        _log.warning("%s: %s: %s", self.who, what, why)
 
     def _checked(self, value: float) -> float:
         value = checked_reward(value)

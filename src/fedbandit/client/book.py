@@ -22,7 +22,7 @@ from fedbandit.client.records import (
     encode,
 )
 from fedbandit.core.linalg import Array
-from fedbandit.errors import OutputError
+from fedbandit.errors import Closed, OutputError, complaint
 
 _SMALL = 2**20
 
@@ -49,7 +49,7 @@ class Book:
         self._journal: Journal | None = None
         self._whole: Callable[[], Iterable[Record]] = tuple
         self._kept = 0
-        self._broken = False
+        self._broken = self._closed = False
         self._meanwhile: list[bytes] | None = None
 
     @property
@@ -86,15 +86,19 @@ class Book:
         if self._journal is not None:
             record = encode(Decided(name, bytes_of(arm), active))
         with self.lock:
+            self._check_open()
             if chosen:
                 self._open.check_new(name)
-            self._open.add(name, Open(arm, self._clock(), active))
+            pushed_out = self._open.add(name, Open(arm, self._clock(), active))
             self.decided += 1
             self._note(record)
+            for old in pushed_out:
+                self._note(encode(Forgotten(old)))
 
     def activate(self, name: str) -> None:
         """Let a deferred decision count; one that counts already stays as it is."""
         with self.lock:
+            self._check_open()
             if not self._open.get(name).active:
                 self._open.activate(name, self._clock())
                 self._note(encode(Activated(name)))
@@ -147,8 +151,9 @@ class Book:
         made.settle()
 
     def close(self) -> None:
-        """Let go of the journal."""
+        """Let go of the journal. From now on whatever would have to be written raises Closed."""
         with self.lock:
+            self._closed = True
             if self._journal is not None:
                 self._journal.close()
                 self._journal = None
@@ -178,17 +183,32 @@ class Book:
             self._broken = True
 
     def _record(self, record: bytes, *, flush: bool, about: str | None = None) -> None:
-        """Write or raise OutputError. A journal that failed is written anew before it is used."""
-        if self._broken:
+        """Write or raise OutputError. A journal that failed is written anew before it is used.
+
+        Deciding may find the disk failing at any time, so that is looked at under the lock: a
+        reward must not follow a decision that was never written.
+        """
+        while not self._written(record, about):
             self.rewrite()
+        journal = self._journal
+        if journal is not None and flush:
+            self._trying(journal.flush)
+
+    def _written(self, record: bytes, about: str | None) -> bool:
         with self.lock:
+            self._check_open()
+            if self._broken:
+                return False
             if about is not None:
                 self._open.get(about)
             journal = self._journal
             if journal is not None:
                 self._trying(lambda: journal.append(record))
-        if journal is not None and flush:
-            self._trying(journal.flush)
+            return True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closed()
 
     def _trying(self, write: Callable[[], None]) -> None:
         try:
@@ -196,6 +216,12 @@ class Book:
         except OutputError:
             self._broken = True
             raise
+
+
+def closed() -> Closed:
+    """Return the error for whatever is asked of an agent after it was closed."""
+    fix = "Connect again; with the same state_dir it goes on where it stopped."
+    return Closed(complaint("agent", got="a call after close", expected="none", fix=fix))
 
 
 def _reopened(entry: tuple[str, Open]) -> bytes:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from fedbandit.client.account import Account
 from fedbandit.client.backoff import Backoff
+from fedbandit.client.book import closed
 from fedbandit.client.courier import Courier
 from fedbandit.client.decision import Decision
 from fedbandit.client.sender import Sender
@@ -20,7 +21,7 @@ from fedbandit.client.transport import Transport
 from fedbandit.core.checks import arms_not_finite, checked_arms
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.sparse import SparseArms, SparseLike
-from fedbandit.errors import Closed, OutputError, complaint
+from fedbandit.errors import OutputError
 
 _log = logging.getLogger(__name__)
 
@@ -31,9 +32,10 @@ class Status:
 
     ``version``: the coordinator's, as last heard. ``open``: decisions without a reward.
     ``pending``: observations that the trigger has not sent off yet. ``undelivered``: observations
-    in flight or waiting to be. ``forgotten``: decisions given up without an observation. ``saved``:
-    whether the disk holds everything (always so without a state_dir). ``trouble``: why the last
-    attempt to deliver failed, None once one succeeds.
+    in flight or waiting to be. ``forgotten``: decisions given up without an observation.
+    ``set_aside``: uploads that the coordinator refused for what is in them, those in the state_dir
+    included. ``saved``: whether the disk holds everything (always so without a state_dir).
+    ``trouble``: why the last attempt to deliver failed, None once one succeeds.
     """
 
     version: int
@@ -43,6 +45,7 @@ class Status:
     decisions: int
     rewards: int
     forgotten: int
+    set_aside: int
     saved: bool
     uploads: int
     bytes_up: int
@@ -122,11 +125,7 @@ class ConnectedAgent:
         ``everything``: also what is pending, though the trigger has not fired.
         """
         self._check_open()
-        if everything:
-            self._account.flush()
-        self._account.settle_overdue()
-        self._sender.wake(urgent=True)
-        return self._sender.wait_until(lambda: not self._courier.due(), timeout)
+        return self._sync(everything=everything, timeout=timeout)
 
     def status(self) -> Status:
         """Return how the agent is doing."""
@@ -144,17 +143,19 @@ class ConnectedAgent:
         With a state_dir, what the trigger has not sent off stays there for the next start. Without
         one it would be gone, so it is delivered as well.
         """
-        if self._closed:
+        if not self._account.shut():
             return True
-        delivered = self._delivered(timeout)
         self._closed = True
+        delivered = self._delivered(timeout)
         self._sender.stop(timeout)
         if not self._sender.alive:
             self._transport.close()
         self._account.close()
         if self._state_dir is not None:
             self._state_dir.close()
-        elif lost := self._account.outbox.observations:
+            return delivered
+        left = self._account.figures()
+        if lost := left.undelivered + left.pending:
             _log.warning("%s: %d observations are lost", self._account.who, lost)
         return delivered
 
@@ -169,9 +170,16 @@ class ConnectedAgent:
     ) -> None:
         self.close()
 
+    def _sync(self, *, everything: bool, timeout: float) -> bool:
+        self._account.settle_overdue()
+        if everything:
+            self._account.flush()
+        self._sender.wake(urgent=True)
+        return self._sender.wait_until(lambda: not self._courier.due(), timeout)
+
     def _delivered(self, timeout: float) -> bool:
         try:
-            return self.sync(everything=self._state_dir is None, timeout=timeout)
+            return self._sync(everything=self._state_dir is None, timeout=timeout)
         except OutputError as error:
             _log.warning("%s: %s", self._account.who, error)
             return False
@@ -183,6 +191,4 @@ class ConnectedAgent:
 
     def _check_open(self) -> None:
         if self._closed:
-            fix = "Connect again; with the same state_dir it goes on where it stopped."
-            who = f"agent {self._account.who.agent!r}"
-            raise Closed(complaint(who, got="a call after close", expected="none", fix=fix))
+            raise closed()

@@ -9,6 +9,7 @@ from typing import Literal
 
 from fedbandit import wire
 from fedbandit.client.account import Account, Waiting
+from fedbandit.client.aside import Aside
 from fedbandit.client.book import Book
 from fedbandit.client.connected import ConnectedAgent
 from fedbandit.client.decision import OpenDecisions
@@ -105,7 +106,8 @@ def connect_by(
         start = _first(transport, recipe) if found is None else _again(found, recipe)
         _check_default(waiting, start.limits)
         warm_up(start.learner.recipe)
-        account = Account(who, start.learner, book, waiting=waiting, limits=start.limits)
+        aside = Aside(None if place is None else place.refused)
+        account = Account(who, start.learner, book, aside, waiting=waiting, limits=start.limits)
         if found is not None:
             book.write_to(found.journal, account.whole)
         elif place is not None:

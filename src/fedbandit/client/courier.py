@@ -7,7 +7,7 @@ from fedbandit.client.account import Account
 from fedbandit.client.outbox import Outbox
 from fedbandit.client.transport import Transport
 from fedbandit.core.messages import Upload
-from fedbandit.errors import Refused, Unreachable
+from fedbandit.errors import Refused, Unreachable, complaint
 
 _LOOK = 60.0  # seconds until a disk that failed while deciding is noticed, if by nothing else
 
@@ -43,8 +43,12 @@ class Courier:
             return
         first, self._tried = new or not self._tried, True
         try:
-            self._sync(self._body(outbox, outbox.in_flight))
+            self._sync(self._body(outbox, outbox.in_flight), outbox.sequence)
         except Refused as error:
+            if _about_the_upload(error):
+                self._account.set_aside(str(error))
+                self._joined = False  # the limits may have changed
+                return
             unknown = error.field == "born"  # the coordinator was set back to before this life
             if error.status != HTTPStatus.GONE and not unknown:
                 raise
@@ -58,14 +62,17 @@ class Courier:
         self.bytes_down += len(answer)
         self._joined = True
 
-    def _sync(self, body: bytes) -> None:
-        """Deliver what is in flight.
+    def _sync(self, body: bytes, sequence: int) -> None:
+        """Deliver what is in flight, under its number.
 
         An answer to an older copy means that this life has been further than we know, since our
         state was brought back from a copy: what comes next must not be taken for copies too.
         """
         answer = self._transport.exchange("sync", body)
         synced = wire.decode_synced(answer)
+        if synced.sequence != sequence:
+            self._transport.close()  # whatever else comes that way is not for us either
+            raise _another_answer(synced.sequence, sequence)
         self.uploads += 1
         self.bytes_up += len(body)
         self.bytes_down += len(answer)
@@ -80,3 +87,15 @@ class Courier:
     def _body(self, outbox: Outbox, upload: Upload) -> bytes:
         name, born = self._account.fingerprint, outbox.born or 0
         return wire.encode_sync(wire.Sync(name, outbox.life, outbox.sequence, upload, born))
+
+
+def _about_the_upload(error: Refused) -> bool:
+    """Say whether what is in the upload itself was refused, so that it always will be."""
+    inside = error.field == "upload" or error.field.startswith("upload.")
+    return inside and error.status == HTTPStatus.UNPROCESSABLE_ENTITY
+
+
+def _another_answer(got: int, expected: int) -> Unreachable:
+    fix = "Nothing is lost: it is sent again. See what stands between here and the coordinator."
+    wanted = f"one to upload {expected}"
+    return Unreachable(complaint("answer", got=f"one to upload {got}", expected=wanted, fix=fix))

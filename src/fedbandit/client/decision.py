@@ -76,13 +76,24 @@ class OpenDecisions:
             expected, fix = "an id that was not used before", "Choose a fresh one, or none."
             raise DuplicateDecision(complaint("decision id", got=name, expected=expected, fix=fix))
 
-    def add(self, name: str, decision: Open) -> None:
-        """Let a decision wait for its reward."""
+    def add(self, name: str, decision: Open) -> list[str]:
+        """Let a decision wait for its reward; return which were pushed out by it."""
         self._open[name] = decision
-        if len(self._open) > self._most:
+        return self.trim()
+
+    def restore(self, name: str, decision: Open) -> None:
+        """Let a decision of an earlier run wait, however many do; ``trim`` when all are there."""
+        self._open[name] = decision
+
+    def trim(self) -> list[str]:
+        """Push out those that have waited longest while there are too many; return their ids."""
+        pushed_out = []
+        while len(self._open) > self._most:
             oldest, _ = self._open.popitem(last=False)
             self._remember(oldest)
-            self.forgotten += 1
+            pushed_out.append(oldest)
+        self.forgotten += len(pushed_out)
+        return pushed_out
 
     def get(self, name: str) -> Open:
         """Return an open decision; raise if there is none of that id."""
@@ -103,8 +114,8 @@ class OpenDecisions:
             self._remember(name)
 
     def activate(self, name: str, now: float) -> None:
-        """Let a deferred decision count, and wait, from now on."""
-        self._open[name] = Open(self._open[name].arm, now, True)
+        """Let a deferred decision count, and wait, from now on; raise if it is not open."""
+        self._open[name] = Open(self.get(name).arm, now, True)
         self._open.move_to_end(name)
 
     def oldest(self) -> tuple[str, Open] | None:

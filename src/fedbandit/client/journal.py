@@ -2,19 +2,32 @@
 
 Each record is its length and its CRC-32 (two little-endian 32-bit numbers), then its bytes. A
 process killed at any instant leaves whole records and at most one torn at the end, which the next
-start cuts off. A rewritten journal is complete and on the disk before it takes the old one's name.
+start cuts off. Anything else that cannot be read is damage: such a file is left as it is, for what
+follows may be all that is left of somebody's rewards. A rewritten journal is complete and on the
+disk before it takes the old one's name.
 """
 
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
-from fedbandit.errors import OutputError, complaint
+from fedbandit.errors import InvalidState, OutputError, complaint
 
 _FRAME = Struct("<II")
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a journal's file holds: its records, and how many bytes of it are whole or torn."""
+
+    payloads: list[bytes]
+    whole: int
+    torn: int
 
 
 class Journal:
@@ -42,18 +55,16 @@ class Journal:
         return made
 
     @classmethod
-    def resume(cls, path: Path) -> tuple["Journal", list[bytes], int]:
-        """Open a journal; return it, its records, and how many torn bytes were cut off its end."""
+    def resume(cls, path: Path, content: Content) -> "Journal":
+        """Open a journal that was read, to go on after its last whole record."""
         handle = _open(path)
         try:
-            data = path.read_bytes()
-            payloads, whole = split(data)
-            if whole < len(data):
-                os.ftruncate(handle, whole)
+            if content.torn:
+                os.ftruncate(handle, content.whole)
         except OSError as error:
             os.close(handle)
             raise _unwritable(path, error) from error
-        return cls(path, handle, whole), payloads, len(data) - whole
+        return cls(path, handle, content.whole)
 
     def append(self, payload: bytes) -> None:
         """Add a record: when this returns, it survives the process. Fails whole or not at all."""
@@ -97,18 +108,59 @@ class Journal:
         os.close(self._handle)
 
 
+def read(path: Path, *, opening: re.Pattern[bytes]) -> Content:
+    """Return what a journal holds, and change nothing; raise InvalidState if it is damaged.
+
+    ``opening`` matches how a record begins: records that come after something unreadable are found
+    by it.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    payloads, whole = split(data)
+    if not payloads or not _is_torn(data, whole, opening):
+        got = f"something unreadable after {whole} of {len(data)} bytes"
+        expected = "whole records, and at most the last one cut short"
+        fix = "It was left as it is: keep a copy, then start with an empty state_dir."
+        who = f"state on disk, {path}"
+        raise InvalidState(complaint(who, got=got, expected=expected, fix=fix))
+    return Content(payloads, whole, len(data) - whole)
+
+
+def _is_torn(data: bytes, place: int, opening: re.Pattern[bytes]) -> bool:
+    """Say whether what follows ``place`` is no more than a record that was not finished.
+
+    That is its beginning, or zeros where a file grew before it was filled. A whole record with a
+    wrong checksum was finished once; and if whole records follow, it is a length that is wrong.
+    """
+    rest = data[place:]
+    if not rest.strip(b"\x00"):
+        return True
+    if len(rest) >= _FRAME.size and _FRAME.unpack_from(rest)[0] <= len(rest) - _FRAME.size:
+        return False
+    starts = (found.start() - _FRAME.size for found in opening.finditer(rest, _FRAME.size))
+    return not any(_record_at(rest, start) is not None for start in starts)
+
+
 def split(data: bytes) -> tuple[list[bytes], int]:
     """Return the whole records at the beginning of some bytes, and where the last of them ends."""
     payloads, place = [], 0
-    while place + _FRAME.size <= len(data):
-        length, checksum = _FRAME.unpack_from(data, place)
-        start = place + _FRAME.size
-        payload = data[start : start + length]
-        if not length or len(payload) < length or crc32(payload) != checksum:
-            break
+    while (payload := _record_at(data, place)) is not None:
         payloads.append(payload)
-        place = start + length
+        place += _FRAME.size + len(payload)
     return payloads, place
+
+
+def _record_at(data: bytes, place: int) -> bytes | None:
+    """Return the record that begins at a place, if a whole one does."""
+    start = place + _FRAME.size
+    if start > len(data):
+        return None
+    length, checksum = _FRAME.unpack_from(data, place)
+    payload = data[start : start + length]
+    sound = length and len(payload) == length and crc32(payload) == checksum
+    return payload if sound else None
 
 
 def _open(path: Path, flags: int = 0) -> int:

@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fedbandit.core.messages import Upload
+from fedbandit.core.summary import Gram, Sketch
+from fedbandit.wire import Limits
+
+_LOOSE = 1.0 + 1e-9  # for rounding, as at the coordinator's door
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,6 +65,30 @@ class Outbox:
     def delivered(self) -> "Outbox":
         """Let go of what was in flight."""
         return replace(self, in_flight=None)
+
+    def within(self, limits: Limits) -> tuple["Outbox", list[Upload]]:
+        """Let go of what waits and would be refused; return that too."""
+        fit = [is_within(upload, limits) for upload in self.waiting]
+        kept = tuple(upload for upload, fits in zip(self.waiting, fit, strict=True) if fits)
+        misfits = [upload for upload, fits in zip(self.waiting, fit, strict=True) if not fits]
+        return replace(self, waiting=kept), misfits
+
+
+def is_within(upload: Upload, limits: Limits) -> bool:
+    """Say whether observations within the limits can add up to this, as the coordinator asks."""
+    match upload.summary:
+        case Sketch() as sketch:
+            mass = float(sketch.squares.sum()) + sketch.shed
+        case Gram(matrix):
+            mass = float(matrix.trace())
+        case _:
+            raise TypeError(f"no trace of a {type(upload.summary).__name__}")
+    longest = _LOOSE * upload.count * limits.arm_norm
+    return (
+        upload.count <= limits.count
+        and mass <= longest * limits.arm_norm
+        and float(np.linalg.norm(upload.moment)) <= longest * limits.reward
+    )
 
 
 def merged(first: Upload, second: Upload) -> Upload:

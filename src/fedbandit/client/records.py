@@ -5,6 +5,7 @@ and now and then another ``Learned``, which takes the place of everything learne
 decisions go on. Replaying a journal in this order gives the agent that wrote it.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -73,6 +74,11 @@ class Learned(msgspec.Struct, array_like=True, frozen=True, tag="learned"):
 
 
 Record = Header | Decided | Activated | Rewarded | Forgotten | Learned
+
+OPENING = re.compile(
+    rb"[\x90-\x9f].(?:header|decided|activated|rewarded|forgotten|learned)", re.DOTALL
+)
+"""How the bytes of a record begin: an array whose first item is the tag."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)

@@ -90,27 +90,43 @@ class Sender:
                 self._condition.notify_all()
 
     def _turn(self, *, urgent: bool) -> None:
-        self._tend()
-        try:
-            if urgent or time.monotonic() >= self._not_before:
-                while self._work.due() and not self._stopping:
-                    self._work.deliver()
-                    self._backoff.reset()
-                    self._report("delivering", None)
-        except FedbanditError as error:
-            self._not_before = time.monotonic() + self._wait_after(error)
-            self._report("delivering", str(error))
+        self._attempt("tending", self._tend)  # if it fails, what is in flight can still be sent
+        if urgent or time.monotonic() >= self._not_before:
+            error = self._attempt("delivering", self._deliver)
+            if error is not None:
+                self._not_before = time.monotonic() + self._wait_after(error)
 
     def _tend(self) -> None:
-        try:
-            pause = self._work.tend()
-            self._report("tending", None)
-        except FedbanditError as error:  # the disk: what is in flight can be delivered still
-            pause = self._backoff.longest / 4
-            self._report("tending", str(error))
-        self._next_tending = time.monotonic() + pause
+        self._next_tending = time.monotonic() + self._backoff.longest / 4  # should it fail
+        self._next_tending = time.monotonic() + self._work.tend()
 
-    def _wait_after(self, error: FedbanditError) -> float:
+    def _deliver(self) -> None:
+        while self._work.due() and not self._stopping:
+            self._work.deliver()
+            self._backoff.reset()
+            self._report("delivering", None)
+
+    def _attempt(self, kind: str, work: Callable[[], None]) -> Exception | None:
+        """Do something and report how it went; return what went wrong, whatever it was.
+
+        The last resort is broad on purpose: were the thread to end at an error that nobody has
+        thought of, nothing would be delivered until the program is started anew, and nobody told.
+        """
+        try:
+            work()
+        except FedbanditError as error:
+            self._report(kind, str(error))
+            return error
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            if said != self._troubles[kind]:
+                _log.exception("%s: %s failed in a way that it should not", self._thread.name, kind)
+            self._troubles[kind] = said
+            return error
+        self._report(kind, None)
+        return None
+
+    def _wait_after(self, error: Exception) -> float:
         if isinstance(error, Unreachable):
             return self._backoff.after_failure(least=error.retry_after)
         return self._backoff.after_failure(least=self._backoff.longest / 2)

@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from fedbandit.client.decision import Open, OpenDecisions
-from fedbandit.client.journal import Journal
+from fedbandit.client.journal import Journal, read
 from fedbandit.client.learner import Learner
 from fedbandit.client.records import (
     FORMAT,
+    OPENING,
     Activated,
     Decided,
     Forgotten,
@@ -27,7 +28,14 @@ from fedbandit.client.records import (
 )
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import RECIPES
-from fedbandit.errors import FedbanditError, InvalidState, OutputError, complaint
+from fedbandit.errors import (
+    FedbanditError,
+    InvalidState,
+    OutputError,
+    SettledDecision,
+    UnknownDecision,
+    complaint,
+)
 from fedbandit.wire import Limits
 
 if sys.platform != "win32":
@@ -58,27 +66,31 @@ class StateDir:
 
     def __init__(self, path: Path) -> None:
         self._journal = path / "journal"
+        self.refused = path / "refused"
         self._held = _hold(path)
 
     def recover(
         self, who: Identity, decisions: OpenDecisions, clock: Callable[[], float]
     ) -> Recovered | None:
-        """Replay the journal, if there is one: open decisions are filled in, the rest returned."""
+        """Replay the journal, if there is one: open decisions are filled in, the rest returned.
+
+        The file is not touched before everything in it is understood.
+        """
         if not self._journal.exists():
             return None
-        journal, payloads, torn = Journal.resume(self._journal)
-        if torn:
-            _log.warning("%s: cut off a torn record of %d bytes", self._journal, torn)
+        content = read(self._journal, opening=OPENING)
         try:
-            header, learner = _replay(payloads, who, decisions, clock())
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            journal.close()
-            raise _unreadable(self._journal, str(error)) from error
+            header, learner = _replay(content.payloads, who, decisions, clock())
+        except (UnknownDecision, SettledDecision) as error:
+            raise _unreadable(self._journal, f"a reward without its decision, {error}") from error
         except FedbanditError:
-            journal.close()
             raise
+        except (msgspec.DecodeError, ValueError) as error:
+            raise _unreadable(self._journal, str(error)) from error
         limits = None if header.limits is None else _limits(header.limits)
-        return Recovered(journal, learner, limits)
+        if content.torn:
+            _log.warning("%s: cut off a torn record of %d bytes", self._journal, content.torn)
+        return Recovered(Journal.resume(self._journal, content), learner, limits)
 
     def begin(self, records: Iterable[Record]) -> Journal:
         """Start a journal with these records, on the disk before it has its name."""
@@ -112,7 +124,11 @@ def recipe_of(name: str, params: bytes) -> Recipe:
 def _replay(
     payloads: list[bytes], who: Identity, decisions: OpenDecisions, now: float
 ) -> tuple[Header, Learner]:
-    """Return what the records add up to; a decision starts to wait anew."""
+    """Return what the records add up to; a decision starts to wait anew.
+
+    However many were open when it was written, each is there to be paid: only what is left in the
+    end is held to the number that may be open now.
+    """
     records = decode_all(payloads)
     head, first = next(records, None), next(records, None)
     if not isinstance(head, Header) or not isinstance(first, Learned) or head.format != FORMAT:
@@ -125,10 +141,10 @@ def _replay(
     for record in records:
         match record:
             case Decided(name, arm, active):
-                decisions.add(name, Open(array_of(arm), now, active))
-            case Activated(name) if name in decisions:
+                decisions.restore(name, Open(array_of(arm), now, active))
+            case Activated(name):
                 decisions.activate(name, now)
-            case Rewarded(name, reward) if name in decisions:
+            case Rewarded(name, reward):
                 learner.observe(decisions.get(name).arm, reward)
                 decisions.settle(name)
             case Forgotten(name):
@@ -136,6 +152,7 @@ def _replay(
             case Learned():
                 most, learner = learner.most, Learner.restore(recipe, record)
                 learner.most = most
+    decisions.trim()
     return head, learner
 
 

@@ -53,6 +53,8 @@ class HttpTransport:
         if token is not None:
             self._headers["Authorization"] = f"Bearer {_token(token)}"
         self._timeout, self._cafile = timeout, cafile
+        if self._secure and cafile is not None:
+            _check_certificates(cafile)
         self._connection: HTTPConnection | None = None
 
     def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
@@ -75,15 +77,15 @@ class HttpTransport:
     def _exchange(self, path: str, body: bytes | None) -> bytes:
         from http.client import HTTPException
 
-        if self._connection is None:
-            self._connection = self._connect()
         headers = self._headers if body is None else self._headers | {"Content-Type": MEDIA_TYPE}
         method = "GET" if body is None else "POST"
         try:
+            if self._connection is None:
+                self._connection = self._connect()
             self._connection.request(method, self._prefix + path, body, headers)
             response = self._connection.getresponse()
             answer = response.read(LARGEST_ANSWER + 1)
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:  # TLS and host names among them
             self.close()
             raise self._no_answer(error) from error
         if len(answer) > LARGEST_ANSWER or response.length:
@@ -136,8 +138,30 @@ def _address(url: str) -> tuple[bool, str, int, str]:
     wrong = parts.query or parts.fragment or parts.username is not None
     if parts.scheme not in ("http", "https") or not parts.hostname or wrong:
         raise problem
+    if not _can_be_sent(parts.hostname, parts.path):
+        raise problem
     secure = parts.scheme == "https"
     return secure, parts.hostname, port or (443 if secure else 80), parts.path.rstrip("/")
+
+
+def _can_be_sent(host: str, path: str) -> bool:
+    """Say whether a name can be looked up and a path written into a request."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return path.isascii() and (host + path).isprintable() and " " not in host + path
+
+
+def _check_certificates(cafile: str) -> None:
+    from ssl import create_default_context
+
+    try:
+        create_default_context(cafile=cafile)
+    except (OSError, ValueError) as error:
+        expected, fix = "a file of certificates (PEM)", "Give the path of one, or leave it out."
+        got = f"{cafile!r}, {error}"
+        raise InvalidParameter(complaint("cafile", got=got, expected=expected, fix=fix)) from error
 
 
 def _token(token: str) -> str:
@@ -149,13 +173,13 @@ def _token(token: str) -> str:
 
 def _error_in(answer: bytes) -> tuple[str, str]:
     """Return the field and the message of an error in JSON, or nothing."""
-    with suppress(ValueError, KeyError, TypeError):
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
         error = json.loads(answer)["error"]
         return str(error["field"]), str(error["message"])
     return "", ""
 
 
 def _seconds(text: str | None) -> float:
-    with suppress(TypeError, ValueError):
+    with suppress(ValueError, OverflowError):
         return min(max(float(int(text or "")), 0.0), 3600.0)
     return 0.0
