@@ -149,7 +149,5 @@ def test_a_few_arms_again_and_again(arms: str, size: float) -> None:
 
 
 def test_what_has_no_eigenvalues_is_left_to_lapack() -> None:
-    matrix = np.full((5, 5), np.nan)
-    assert not np.isfinite(halved_eigenpairs(matrix, 2)[0]).any()
     with pytest.raises(np.linalg.LinAlgError):
-        leading_eigenpairs(matrix, 2)
+        leading_eigenpairs(np.full((5, 5), np.nan), 2)
