@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 
 _LOOK_EVERY = 0.5  # seconds
+_HUSHED = "ignore:resource_tracker:UserWarning"
 
 
 def follow(parent: int) -> None:
@@ -32,14 +33,20 @@ def interrupts_held() -> Iterator[None]:
 
     A blocked signal stays blocked in everything started meanwhile, so workers write no tracebacks
     of their own over the message. Starting Python's resource tracker would unblock it again, so
-    that is started first.
+    that is started first. The pool's own tracker, if it ends in the middle of things, would report
+    what it finds left over; it is told not to.
     """
     if sys.platform == "win32":
         yield
         return
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    warned = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = f"{warned},{_HUSHED}" if warned else _HUSHED
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        del os.environ["PYTHONWARNINGS"]
+        if warned:
+            os.environ["PYTHONWARNINGS"] = warned
