@@ -72,7 +72,7 @@ def test_another_format_is_refused() -> None:
 def test_shapes_that_ask_for_too_much_are_refused(shape: list[int]) -> None:
     rows = [shape, b""]
     moment = [[3], np.zeros(3).tobytes()]
-    data = msgspec.msgpack.encode(["upload", 1, 0, ["sketch", rows, 0.0, 3], moment, 1])
+    data = msgspec.msgpack.encode(["upload", 1, 0, ["sketch", rows, 0.0, 3, None], moment, 1])
     with pytest.raises(errors.InvalidMessage):
         wire.decode(data)
 
@@ -91,7 +91,7 @@ SMALL_DOWNLOAD = fb.Download(fb.Gram(np.array([[2.25]])), np.array([1.0]), 300, 
 # Written out by hand from docs/wire.md. Each line is a field.
 GOLDEN_UPLOAD = (
     "96 a675706c6f6164 01 00"
-    "94 a6736b65746368  92 920102 c410 000000000000f83f 0000000000000000  cb3fe0000000000000 02"
+    "95 a6736b65746368  92 920102 c410 000000000000f83f 0000000000000000  cb3fe0000000000000 02 c0"
     "92 9102 c410 000000000000e03f 000000000000f0bf"
     "02"
 )

@@ -15,7 +15,7 @@ from fedbandit.client.backoff import Backoff
 from fedbandit.client.connected import ConnectedAgent
 from fedbandit.client.connecting import connect_by
 from fedbandit.client.journal import split
-from fedbandit.client.outbox import Outbox, merged
+from fedbandit.client.outbox import Outbox
 from fedbandit.client.state_dir import Identity
 from fedbandit.client.transport import HttpTransport
 from fedbandit.errors import Unreachable
@@ -377,7 +377,7 @@ def test_limits_learned_late_hold_for_what_was_observed_before(
 
 
 @every_recipe
-def test_merged_uploads_stand_for_both(recipe: fb.Recipe) -> None:
+def test_joined_uploads_stand_for_both(recipe: fb.Recipe) -> None:
     recipe = fb.RECIPES[recipe.name](**recipe.params | {"alpha": 1e9})
 
     def upload(first: int, last: int) -> fb.Upload:
@@ -388,7 +388,7 @@ def test_merged_uploads_stand_for_both(recipe: fb.Recipe) -> None:
         assert made is not None
         return made
 
-    both = merged(upload(0, 2), upload(2, 3))
+    both = recipe.agent(0).joined(upload(0, 2), upload(2, 3))
     assert_array_equal(both.moment, 2 * np.array(counted(3)))
     assert both.count == 3
     decoded, server = wire.decode(wire.encode(both)), recipe.server()

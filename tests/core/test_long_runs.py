@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedbandit as fb
-from fedbandit.core.memory import SketchMemory
+from fedbandit.core.sketch_memory import SketchMemory
 from fedbandit.core.summary import Sketch
 
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedbandit.core.memory import GramMemory, Memory, SketchMemory
+from fedbandit.core.memory import GramMemory, Memory
 from fedbandit.core.pending import Pending
+from fedbandit.core.sketch_memory import SketchMemory
 from fedbandit.core.summary import Gram, Sketch, Summary
 from tests.core.histories import histories
 

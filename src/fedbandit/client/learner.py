@@ -127,7 +127,7 @@ class Learner:
         self.outbox = outbox
 
     def _put(self, upload: Upload) -> None:
-        self.outbox = self.outbox.put(upload, most=self.most)
+        self.outbox = self.outbox.put(upload, most=self.most, join=self._agent.joined)
         self._agent.keep(upload)
         self.policy = self._agent.policy
 

@@ -1,12 +1,17 @@
 """What has left the core agent and not yet reached the coordinator, as a frozen value."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedbandit.core.messages import Upload
+from fedbandit.core.narrow import Narrow
 from fedbandit.core.summary import Gram, Sketch
 from fedbandit.wire import Limits
+
+Join = Callable[[Upload, Upload], Upload]
+"""Makes one upload of two; ``Agent.joined`` does."""
 
 _LOOSE = 1.0 + 1e-9  # for rounding, as at the coordinator's door
 
@@ -38,11 +43,11 @@ class Outbox:
         flying = 0 if self.in_flight is None else self.in_flight.count
         return flying + sum(upload.count for upload in self.waiting)
 
-    def put(self, upload: Upload, *, most: int) -> "Outbox":
+    def put(self, upload: Upload, *, most: int, join: Join) -> "Outbox":
         """Let one more upload wait; no upload stands for more than ``most`` observations."""
         if self.waiting and self.waiting[-1].count + upload.count <= most:
             *before, last = self.waiting
-            return replace(self, waiting=(*before, merged(last, upload)))
+            return replace(self, waiting=(*before, join(last, upload)))
         return replace(self, waiting=(*self.waiting, upload))
 
     def frozen(self) -> "Outbox":
@@ -77,7 +82,7 @@ class Outbox:
 def is_within(upload: Upload, limits: Limits) -> bool:
     """Say whether observations within the limits can add up to this, as the coordinator asks."""
     match upload.summary:
-        case Sketch() as sketch:
+        case Sketch() | Narrow() as sketch:
             mass = float(sketch.squares.sum()) + sketch.shed
         case Gram(matrix):
             mass = float(matrix.trace())
@@ -89,9 +94,3 @@ def is_within(upload: Upload, limits: Limits) -> bool:
         and mass <= longest * limits.arm_norm
         and float(np.linalg.norm(upload.moment)) <= longest * limits.reward
     )
-
-
-def merged(first: Upload, second: Upload) -> Upload:
-    """Return one upload that stands for both. Cost of a merge of summaries."""
-    summary = first.summary.merge(second.summary)
-    return Upload(first.agent, summary, first.moment + second.moment, first.count + second.count)

@@ -20,10 +20,11 @@ from fedbandit.core.checks import (
 from fedbandit.core.linalg import Array, fits
 from fedbandit.core.messages import Collect, Download, Message, Upload, check_moment
 from fedbandit.core.pending import Pending
+from fedbandit.core.reading import Reading
 from fedbandit.core.scores import first_best, first_best_of_each
 from fedbandit.core.sparse import SparseArms, SparseLike
 from fedbandit.core.state import State, array, check_owner, integer, part, under
-from fedbandit.core.summary import Reading, Summary
+from fedbandit.core.summary import Summary
 from fedbandit.errors import FedbanditError, InvalidArms, InvalidMessage, OutOfOrder, complaint
 
 if TYPE_CHECKING:
@@ -163,7 +164,8 @@ class Agent:
         self._parts.memory.check(message.summary)
         check_moment(message.moment, message.count, self._dimension)
         if message.version > self._version:
-            self._adopt(message.summary, message.moment, message.count, version=message.version)
+            base = self._parts.memory.opened(message.summary)
+            self._adopt(base, message.moment, message.count, version=message.version)
             self._rebase_pending()
             if self._parts.own_data:
                 self._decide_on_own_data()
@@ -186,20 +188,21 @@ class Agent:
                     fix="Leave it out: the agent holds what it has sent.",
                 )
             )
-        if not isinstance(upload, Upload) or upload.agent != self.index:
-            raise InvalidMessage(
-                complaint(
-                    f"keep, agent {self.index}",
-                    got=f"a {type(upload).__name__}",
-                    expected="an Upload of its own",
-                    fix="Hand it what its own observe returned.",
-                )
-            )
-        self._parts.memory.check(upload.summary)
-        check_moment(upload.moment, upload.count, self._dimension)
-        base, moment = self._base.merge(upload.summary), self._base_moment + upload.moment
+        self._check_own(upload, "keep")
+        moment, at = self._base_moment + upload.moment, self._reference()
+        base, moment = self._parts.memory.merged(self._base, upload.summary, moment, at)
         self._adopt(base, moment, self._base_count + upload.count, version=self._version)
         self._rebase_pending()
+
+    def joined(self, first: Upload, second: Upload) -> Upload:
+        """Return one upload in the place of two own ones that have not reached the server."""
+        for upload in (first, second):
+            self._check_own(upload, "joined")
+        memory, at, count = self._parts.memory, self._reference(), first.count + second.count
+        both = first.moment + second.moment
+        kept, both = memory.merged(memory.opened(first.summary), second.summary, both, at)
+        summary, moment = memory.sent(kept, both, at)
+        return Upload(self.index, summary, moment, count)
 
     def state(self) -> State:
         """Return everything as a flat dictionary of plain arrays and scalars (no pickle needed)."""
@@ -240,6 +243,19 @@ class Agent:
             agent._widths = np.empty(len(agent._shown))
         return agent
 
+    def _check_own(self, upload: object, who: str) -> None:
+        if not isinstance(upload, Upload) or upload.agent != self.index:
+            raise InvalidMessage(
+                complaint(
+                    f"{who}, agent {self.index}",
+                    got=f"a {type(upload).__name__}",
+                    expected="an Upload of its own",
+                    fix="Hand it what its own observe returned.",
+                )
+            )
+        self._parts.memory.check(upload.summary)
+        check_moment(upload.moment, upload.count, self._dimension)
+
     def _adopt(self, base: Summary, moment: Array, count: int, *, version: int) -> None:
         """Hold a new base, and set everything that is derived from it."""
         reading = self._parts.memory.read(base)
@@ -254,22 +270,28 @@ class Agent:
 
     def _set_policy(self, reading: Reading, moment: Array, count: int) -> None:
         radius = self._parts.radius(reading, count)
-        self._policy = Policy(reading, reading.solve(moment), radius)
+        self._policy = Policy(reading, reading.estimate(moment), radius)
+
+    def _reference(self) -> Array | None:
+        """Return where errors of the summary are carried over to the moment, if anywhere."""
+        return self._parts.memory.reference(self._base, self._base_moment)
 
     def _start_pending(self) -> None:
-        self._pending = self._parts.memory.pending(self._base, self._base_reading)
+        memory, at = self._parts.memory, self._reference()
+        self._pending = memory.pending(self._base, self._base_reading, at)
 
     def _rebase_pending(self) -> None:
         """Put what is pending on top of a new base."""
         if self._pending.count:
-            self._pending = self._pending.over(self._base, self._base_reading)
+            self._pending = self._pending.over(self._base, self._base_reading, self._reference())
         else:
             self._start_pending()
 
     def _upload(self) -> Upload:
         """Hand over what is pending. Who decides on own data goes on holding it."""
-        pending = self._pending
-        upload = Upload(self.index, pending.summary(), pending.moment, pending.count)
+        pending, kept = self._pending, self._pending.summary()
+        summary, moment = self._parts.memory.sent(kept, pending.moment, self._reference())
+        upload = Upload(self.index, summary, moment, pending.count)
         if self._parts.own_data:
             base, moment = self._base.merge(upload.summary), self._base_moment + upload.moment
             self._adopt(base, moment, self._base_count + upload.count, version=self._version)

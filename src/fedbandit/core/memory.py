@@ -1,34 +1,25 @@
-"""How agents and server remember: a Gram matrix or a sketch, as a part that recipes choose."""
+"""How agents and server remember, as a part that recipes choose; here, by a Gram matrix."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from fedbandit.core.linalg import Array
+from fedbandit.core.narrow import Narrow
 from fedbandit.core.pending import Pending
 from fedbandit.core.pending_gram import PendingGram
 from fedbandit.core.pending_rows import PendingRows
-from fedbandit.core.pending_sketch import PendingSketch
-from fedbandit.core.state import State, array, number
-from fedbandit.core.summary import (
-    Gram,
-    GramReading,
-    Reading,
-    Sketch,
-    SketchReading,
-    Summary,
-    empty_gram,
-    empty_sketch,
-)
+from fedbandit.core.reading import GramReading, Reading
+from fedbandit.core.state import State, array
+from fedbandit.core.summary import Gram, Sent, Sketch, Summary, empty_gram
 from fedbandit.errors import InvalidMessage, InvalidState, complaint
 
 S = TypeVar("S", bound=Summary)
 Determinant = Literal["when-needed", "rank-one", "every-round"]
 
-_HUGE = 1e150  # squares of anything larger overflow
+HUGE: Final = 1e150  # squares of anything larger overflow
 _LOOSE = 1.0 + 1e-9
-_SKEW = 1e-11
 
 
 class Memory(Protocol):
@@ -56,8 +47,26 @@ class Memory(Protocol):
         """Read a summary as the matrix to decide with."""
         ...
 
-    def pending(self, base: Any, reading: Any) -> Pending:
-        """Return an empty buffer on top of a base and its reading."""
+    def pending(self, base: Any, reading: Any, at: Array | None = None, /) -> Pending:
+        """Return an empty buffer on top of a base and its reading; ``at`` as in ``reference``."""
+        ...
+
+    def reference(self, summary: Any, moment: Array, /) -> Array | None:
+        """Return where errors of a summary are to be carried over to the moment, if anywhere."""
+        ...
+
+    def sent(self, summary: Any, moment: Array, at: Array | None, /) -> tuple[Sent, Array]:
+        """Return summary and moment as they travel."""
+        ...
+
+    def opened(self, summary: Any) -> Summary:
+        """Return a summary that has travelled as one that can be read."""
+        ...
+
+    def merged(
+        self, ours: Any, theirs: Any, moment: Array, at: Array | None, /
+    ) -> tuple[Summary, Array]:
+        """Return both histories as one, and the moment that goes with it."""
         ...
 
     def check(self, summary: object) -> None:
@@ -99,11 +108,28 @@ class GramMemory:
         """Read as ridge I + X^T X."""
         return summary.read(self.ridge)
 
-    def pending(self, base: Gram, reading: GramReading) -> Pending:
+    def pending(self, base: Gram, reading: GramReading, _at: Array | None = None, /) -> Pending:
         """Return an empty buffer."""
         if self.determinant == "when-needed":
             return PendingRows(base, reading, ridge=self.ridge)
         return PendingGram(base, reading, ridge=self.ridge, determinant=self.determinant)
+
+    def reference(self, _summary: Gram, _moment: Array, /) -> None:
+        """Nowhere: the matrix is exact."""
+
+    def sent(self, summary: Gram, moment: Array, _at: Array | None, /) -> tuple[Gram, Array]:
+        """Return both as they are."""
+        return summary, moment
+
+    def opened(self, summary: Gram) -> Gram:
+        """Return it as it is."""
+        return summary
+
+    def merged(
+        self, ours: Gram, theirs: Gram, moment: Array, _at: Array | None, /
+    ) -> tuple[Gram, Array]:
+        """Return the sum of the matrices."""
+        return ours.merge(theirs), moment
 
     def check(self, summary: object) -> None:
         """Raise InvalidMessage unless it is a Gram matrix of this dimension."""
@@ -113,7 +139,7 @@ class GramMemory:
             and (summary.trusted or _is_gram(summary.matrix))
         )
         if not fits:
-            raise _misfit(summary, f"a Gram matrix of dimension {self.dimension}, in float64")
+            raise misfit(summary, f"a Gram matrix of dimension {self.dimension}, in float64")
 
     def pack(self, summary: Gram) -> State:
         """Return the matrix."""
@@ -122,66 +148,7 @@ class GramMemory:
     def unpack(self, state: State) -> Gram:
         """Return the matrix that was packed."""
         summary = Gram(array(state, "matrix", self.dimension, self.dimension))
-        return _restored(self, summary)
-
-
-@dataclass(frozen=True, slots=True)
-class SketchMemory:
-    """Remember a sketch of fewer than ``size`` rows, read with or without what it has shed.
-
-    Pending data is shrunk once ``buffer`` rows are there (default: ``size``).
-    """
-
-    dimension: int
-    ridge: float
-    size: int
-    compensated: bool = True
-    buffer: int | None = None
-
-    @property
-    def capacity(self) -> int:
-        """The buffer, or the size where there is none."""
-        return self.size if self.buffer is None else self.buffer
-
-    def empty(self) -> Sketch:
-        """Return the sketch without rows."""
-        return empty_sketch(self.dimension, self.size)
-
-    def read(self, summary: Sketch) -> SketchReading:
-        """Read as (ridge + shed) I + S^T S, or as ridge I + S^T S."""
-        return summary.read(self.ridge, compensated=self.compensated)
-
-    def pending(self, base: Sketch, reading: SketchReading) -> PendingSketch:
-        """Return an empty buffer."""
-        return PendingSketch(
-            base,
-            reading,
-            ridge=self.ridge,
-            compensated=self.compensated,
-            capacity=self.capacity,
-        )
-
-    def check(self, summary: object) -> None:
-        """Raise InvalidMessage unless it is a sketch of this dimension and size."""
-        fits = (
-            isinstance(summary, Sketch)
-            and summary.dimension == self.dimension
-            and len(summary.rows) < summary.size == self.size
-            and 0.0 <= summary.shed < _HUGE
-            and (summary.trusted or _are_orthogonal(summary.rows))
-        )
-        if not fits:
-            rows = f"fewer than {self.size} orthogonal rows of {self.dimension} float64"
-            raise _misfit(summary, f"{rows}, and a finite shed >= 0")
-
-    def pack(self, summary: Sketch) -> State:
-        """Return rows and shed."""
-        return {"rows": summary.rows.copy(), "shed": summary.shed}
-
-    def unpack(self, state: State) -> Sketch:
-        """Return the sketch that was packed."""
-        rows = array(state, "rows", None, self.dimension)
-        return _restored(self, Sketch(rows, number(state, "shed"), self.size))
+        return restored(self, summary)
 
 
 def _is_gram(matrix: Array) -> bool:
@@ -191,20 +158,13 @@ def _is_gram(matrix: Array) -> bool:
         matrix.dtype == np.float64
         and bool((matrix.diagonal() >= 0.0).all())
         and bool((np.abs(matrix) <= _LOOSE * np.outer(diagonal, diagonal)).all())
-        and bool((matrix.diagonal() < _HUGE).all())
+        and bool((matrix.diagonal() < HUGE).all())
         and np.array_equal(matrix, matrix.T)
     )
 
 
-def _are_orthogonal(rows: Array) -> bool:
-    if rows.dtype != np.float64 or rows.ndim != 2 or not bool((np.abs(rows) < 1e75).all()):
-        return False
-    gram = rows @ rows.T
-    skew = np.abs(gram - np.diag(gram.diagonal()))
-    return bool(skew.max(initial=0.0) <= _SKEW * gram.max(initial=0.0))
-
-
-def _restored(memory: Memory, summary: S) -> S:
+def restored(memory: Memory, summary: S) -> S:
+    """Return a summary that came from a saved state, checked."""
     try:
         memory.check(summary)
     except InvalidMessage as error:
@@ -212,12 +172,14 @@ def _restored(memory: Memory, summary: S) -> S:
     return summary
 
 
-def _misfit(summary: object, expected: str) -> InvalidMessage:
+def misfit(summary: object, expected: str) -> InvalidMessage:
+    """Return the error for a summary that this memory cannot merge."""
     match summary:
         case Gram(matrix):
             got = f"a Gram matrix of shape {matrix.shape}"
-        case Sketch(rows, shed, size):
-            got = f"a sketch of size {size}, rows of shape {rows.shape}, shed {shed}"
+        case Sketch() | Narrow():
+            shape, kind = summary.rows.shape, type(summary).__name__.lower()
+            got = f"a {kind} of size {summary.size}, rows of shape {shape}, shed {summary.shed}"
         case _:
             got = f"a {type(summary).__name__}"
     fix = "Agents and server must be built by the same recipe."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedbandit.core.linalg import Array, read_only
-from fedbandit.core.summary import Summary
+from fedbandit.core.summary import Sent
 from fedbandit.errors import InvalidMessage, complaint
 
 
@@ -17,7 +17,7 @@ class Upload:
     """
 
     agent: int
-    summary: Summary
+    summary: Sent
     moment: Array
     count: int
 
@@ -38,7 +38,7 @@ class Download:
     computes them.
     """
 
-    summary: Summary
+    summary: Sent
     moment: Array
     count: int
     version: int

@@ -7,8 +7,9 @@ agent holds. Its growth, log det(base + pending) - log det(base), is what trigge
 from typing import Any, Protocol, Self
 
 from fedbandit.core.linalg import Array
+from fedbandit.core.reading import Reading
 from fedbandit.core.state import State
-from fedbandit.core.summary import Reading, Summary
+from fedbandit.core.summary import Summary
 
 
 class Pending(Protocol):
@@ -37,7 +38,7 @@ class Pending(Protocol):
         """Return base and pending read together, for agents that decide on their own data."""
         ...
 
-    def over(self, base: Any, reading: Any) -> Self:
+    def over(self, base: Any, reading: Any, at: Array | None = None, /) -> Self:
         """Return the same observations on top of another base."""
         ...
 

@@ -6,9 +6,10 @@ from typing import Literal, Self
 import numpy as np
 
 from fedbandit.core.linalg import Array, absorb_into_gram, fits
+from fedbandit.core.reading import GramReading
 from fedbandit.core.scores import exceeds
 from fedbandit.core.state import State, array, integer, number
-from fedbandit.core.summary import Gram, GramReading, trusted
+from fedbandit.core.summary import Gram, trusted
 
 _MOST_UPDATES = 2000
 _LARGE_GAIN = 1e6
@@ -67,7 +68,7 @@ class PendingGram:
             return self._base.merge(self.summary()).read(self._ridge)
         return GramReading(self._inverse, self._base_reading.logdet + self._growth)
 
-    def over(self, base: Gram, reading: GramReading) -> Self:
+    def over(self, base: Gram, reading: GramReading, _at: Array | None = None, /) -> Self:
         """Return the same observations on top of another base. Cost O(d^3)."""
         moved = type(self)(base, reading, ridge=self._ridge, determinant=self._determinant)
         joint = base.merge(self.summary()).read(self._ridge)

@@ -6,9 +6,10 @@ from typing import Self
 import numpy as np
 
 from fedbandit.core.linalg import Array, append_row, gram_growth
+from fedbandit.core.reading import GramReading
 from fedbandit.core.scores import exceeds
 from fedbandit.core.state import State, array, integer, misfit, not_negative
-from fedbandit.core.summary import Gram, GramReading, trusted
+from fedbandit.core.summary import Gram, trusted
 
 _FIRST_ROWS = 8
 _ROUNDING = 1e-13  # what a squared width may lose to the rounding of V^{-1}, relative to |x|^2
@@ -69,7 +70,7 @@ class PendingRows:
         """Return base and pending read together."""
         return self._base.merge(self.summary()).read(self._ridge)
 
-    def over(self, base: Gram, reading: GramReading) -> Self:
+    def over(self, base: Gram, reading: GramReading, _at: Array | None = None, /) -> Self:
         """Return the same observations on top of another base."""
         moved = type(self)(base, reading, ridge=self._ridge)
         moved._rows, moved._filled = self._rows.copy(), self._filled

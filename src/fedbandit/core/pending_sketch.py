@@ -1,5 +1,6 @@
 """Pending observations as a sketch."""
 
+from collections.abc import Callable
 from math import log1p
 from typing import Self
 
@@ -12,10 +13,11 @@ from fedbandit.core.linalg import (
     sketch_growth,
     triangle_of,
 )
+from fedbandit.core.reading import SketchReading
 from fedbandit.core.scores import exceeds
 from fedbandit.core.shrink import shed_one, shrink
 from fedbandit.core.state import State, array, integer, misfit, not_negative
-from fedbandit.core.summary import Sketch, SketchReading, trusted
+from fedbandit.core.summary import Sketch, trusted
 
 _FIRST_ROWS = 8
 _ROUNDING = 1e-15  # what a squared width may lose to cancellation, relative to |x|^2 / ridge
@@ -40,6 +42,8 @@ class PendingSketch:
 
     and A >= V; a little is added for rounding. While that bound is under the threshold the trigger
     cannot fire. The decision is the same as if the determinant were computed every round.
+
+    ``at`` is where what is shed is carried over to the moment (see SketchMemory), if anywhere.
     """
 
     def __init__(
@@ -50,14 +54,15 @@ class PendingSketch:
         ridge: float,
         compensated: bool,
         capacity: int,
+        at: Array | None = None,
     ) -> None:
-        self._base, self._base_reading = base, reading
+        self._base, self._base_reading, self._at = base, reading, at
         self._ridge, self._compensated, self._capacity = ridge, compensated, capacity
         self._rows = np.empty((min(_FIRST_ROWS, capacity), base.dimension))
         self._filled = 0
         self._squares = np.zeros(0)  # of the leading rows that are known to be orthogonal
         self._updates = 0
-        self._shed = 0.0
+        self._shed, self._lost = 0.0, 0.0
         self._growth_bound = 0.0
         self._inverse_trace = reading.inverse_trace
         self._slack = _ROUNDING / reading.ridge
@@ -92,17 +97,19 @@ class PendingSketch:
 
     def summary(self) -> Sketch:
         """Return the pending sketch: orthogonal rows, none of them zero, fewer than its size."""
-        if len(self._squares) != self._filled or self._updates:
-            self._shrink()
+        known = len(self._squares) == self._filled < self._base.size
+        if not known or self._updates:
+            self._shed_by(self._shrink)
         rows = self._rows[: self._filled].copy()
-        return trusted(Sketch(rows, self._shed, self._base.size))
+        lost = None if self._base.lost is None else max(self._lost, 0.0)
+        return trusted(Sketch(rows, self._shed, self._base.size, lost))
 
     def reading(self) -> SketchReading:
         """Return base and pending merged and read together."""
         merged = self._base.merge(self.summary())
         return merged.read(self._ridge, compensated=self._compensated)
 
-    def over(self, base: Sketch, reading: SketchReading) -> Self:
+    def over(self, base: Sketch, reading: SketchReading, at: Array | None = None, /) -> Self:
         """Return the same observations on top of another base. Cost O((k + n) n d + n^3)."""
         moved = type(self)(
             base,
@@ -110,10 +117,12 @@ class PendingSketch:
             ridge=self._ridge,
             compensated=self._compensated,
             capacity=self._capacity,
+            at=at,
         )
         moved._rows, moved._filled = self._rows.copy(), self._filled
         moved._squares, moved._updates = self._squares, self._updates
-        moved._shed, moved.moment, moved.count = self._shed, self.moment.copy(), self.count
+        moved._shed, moved._lost = self._shed, self._lost
+        moved.moment, moved.count = self.moment.copy(), self.count
         moved._growth_bound = moved.growth()
         return moved
 
@@ -124,6 +133,7 @@ class PendingSketch:
             "squares": self._squares.copy(),
             "updates": self._updates,
             "shed": self._shed,
+            "lost": self._lost,
             "growth_bound": self._growth_bound,
             "moment": self.moment.copy(),
             "count": self.count,
@@ -135,12 +145,12 @@ class PendingSketch:
         rows, squares = array(state, "rows", None, d), array(state, "squares", None)
         updates, count = integer(state, "updates"), integer(state, "count")
         shed, bound = not_negative(state, "shed"), not_negative(state, "growth_bound")
-        moment = array(state, "moment", d)
+        moment, lost = array(state, "moment", d), not_negative(state, "lost")
         if len(rows) >= self._capacity or len(squares) > len(rows):
             got = f"{len(rows)} rows, {len(squares)} of them orthogonal"
             raise misfit("rows", got, f"fewer than {self._capacity}")
         self._rows, self._filled, self._squares = rows, len(rows), squares
-        self._updates, self._shed, self._growth_bound = updates, shed, bound
+        self._updates, self._shed, self._lost, self._growth_bound = updates, shed, lost, bound
         self.moment, self.count = moment, count
 
     def _make_room(self) -> None:
@@ -153,13 +163,32 @@ class PendingSketch:
         """Make room in a full buffer: shed one row of l, or many, or none."""
         if self._capacity > self._base.dimension:
             self._compact()
-        elif len(self._squares) == self._filled - 1 and self._squares[0] > _TINY:
-            self._keep(*shed_one(self._rows, self._squares))
-            self._updates += 1
+        elif len(self._squares) == self._filled - 1 == self._base.size - 1 and (
+            self._squares[0] > _TINY
+        ):
+            self._shed_by(self._shed_one)
             if self._updates == _MOST_UPDATES:
-                self._shrink()
+                self._shed_by(self._shrink)
         else:
-            self._shrink()
+            self._shed_by(self._shrink)
+
+    def _shed_by(self, way: Callable[[], None]) -> None:
+        """Shed, and keep account of the trace that this loses and of its error at ``at``."""
+        if self._base.lost is None:
+            return way()
+        before = self._rows[: self._filled].copy()
+        way()
+        after = self._rows[: self._filled]
+        mass = max(0.0, float(np.vdot(before, before) - np.vdot(after, after)))
+        self._lost += mass
+        if self._at is not None:
+            error = (before @ self._at) @ before - (after @ self._at) @ after
+            self.moment -= error - mass / self._base.dimension * self._at
+        return None
+
+    def _shed_one(self) -> None:
+        self._keep(*shed_one(self._rows, self._squares))
+        self._updates += 1
 
     def _shrink(self) -> None:
         rows, delta = shrink(self._rows[: self._filled], self._base.size)

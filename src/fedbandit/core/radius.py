@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from fedbandit.core import theory
-from fedbandit.core.summary import Reading
+from fedbandit.core.reading import Reading
 from fedbandit.core.theory import Bounds
 
 
@@ -37,10 +37,11 @@ class Federated:
     ridge: float
     bounds: Bounds
     form: Literal["paper", "tight"] = "paper"
+    corrected: bool = False
 
     def __call__(self, reading: Reading, _count: int, /) -> float:
-        """Return ``theory.radius`` for what the reading has shed."""
-        return theory.radius(
+        """Return ``theory.radius`` for what the reading has shed, and how it reads theta."""
+        return reading.inflation * theory.radius(
             dimension=self.dimension,
             agents=self.agents,
             alpha=self.alpha,
@@ -48,6 +49,7 @@ class Federated:
             bounds=self.bounds,
             shed=reading.shed,
             form=self.form,
+            corrected=self.corrected,
         )
 
 

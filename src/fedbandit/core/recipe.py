@@ -4,8 +4,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, fields
-from functools import wraps
-from typing import Any, ParamSpec
+from functools import update_wrapper, wraps
+from typing import Any, Generic, ParamSpec
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from fedbandit.core.theory import Bounds
 from fedbandit.errors import InvalidParameter, complaint
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -84,10 +85,26 @@ def recipe(choose_parts: Callable[P, Parts]) -> Callable[P, Recipe]:
         parts = choose_parts(*bound.args, **bound.kwargs)
         floats = {name for name, p in signature.parameters.items() if isinstance(p.default, float)}
         plain = {name: _plain(value, floats=name in floats) for name, value in given.items()}
-        return Recipe(choose_parts.__name__, plain, parts)
+        return Recipe(choose_parts.__name__.lstrip("_"), plain, parts)
 
     build.__signature__ = signature.replace(return_annotation=Recipe)  # type: ignore[attr-defined]
     return build
+
+
+class Family(Generic[P, Q]):
+    """A constructor of recipes that has a variant: call it, or its ``lean``."""
+
+    __name__: str
+    __signature__: inspect.Signature
+
+    def __init__(self, build: Callable[P, Recipe], lean: Callable[Q, Recipe]) -> None:
+        update_wrapper(self, build)
+        self.__signature__ = inspect.signature(build)
+        self._build, self.lean = build, lean
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Recipe:
+        """Build a recipe."""
+        return self._build(*args, **kwargs)
 
 
 def _bounds(given: object) -> Bounds:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedbandit.core.linalg import Array
 from fedbandit.core.messages import Directed, Download, Upload, check_moment
 from fedbandit.core.state import State, array, check_owner, integer, misfit, part, under
 from fedbandit.core.summary import Summary
@@ -53,15 +54,20 @@ class Server:
         Raises InvalidMessage, and changes nothing, if the upload does not fit.
         """
         self._check(upload)
-        self.summary = self.summary.merge(upload.summary)
-        self.moment = self.moment + upload.moment
+        memory, moment, at = self._memory, self.moment + upload.moment, self._reference()
+        self.summary, self.moment = memory.merged(self.summary, upload.summary, moment, at)
         self.count += upload.count
         self.version += 1
         return self._recipe.parts.reply.answers(self, upload)
 
+    def whole(self) -> Download:
+        """Return everything merged so far, in full precision: what a server goes on from."""
+        return Download(self.summary, self.moment, self.count, self.version)
+
     def download(self) -> Download:
         """Return everything merged so far, as it is sent to agents."""
-        return Download(self.summary, self.moment, self.count, self.version)
+        summary, moment = self._memory.sent(self.summary, self.moment, self._reference())
+        return Download(summary, moment, self.count, self.version)
 
     def held_by(self, agent: int) -> Held:
         """Return what an agent holds."""
@@ -99,6 +105,10 @@ class Server:
             summary = server._memory.unpack(part(state, f"held.{agent}"))
             server.held[agent] = server.holding(summary)
         return server
+
+    def _reference(self) -> Array | None:
+        """Return where errors of the summary are carried over to the moment, if anywhere."""
+        return self._memory.reference(self.summary, self.moment)
 
     def _agents_in(self, state: Mapping[str, Any], key: str) -> set[int]:
         named = {int(agent) for agent in array(state, key, None)}

@@ -9,22 +9,13 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from fedbandit.core.linalg import (
-    Array,
-    read_only,
-    row_products,
-    sketch_logdet,
-    sketch_solve,
-    sketch_squared_widths,
-    spd_inverse,
-)
-from fedbandit.core.scores import gram_ucb, sketch_ucb, sparse_products, sparse_squares
+from fedbandit.core.linalg import Array, read_only, row_products, spd_inverse
+from fedbandit.core.reading import GramReading, SketchReading
 from fedbandit.core.shrink import shrink
-from fedbandit.core.sparse import SparseArms
 
 
-class Summary(Protocol):
-    """What is remembered of X^T X. Summaries of one kind can be merged."""
+class Sent(Protocol):
+    """What a message says of X^T X."""
 
     @property
     def dimension(self) -> int:
@@ -41,111 +32,45 @@ class Summary(Protocol):
         """Scalars that a download of it counts by the paper's rule, estimate included."""
         ...
 
+
+class Summary(Sent, Protocol):
+    """What is remembered of X^T X. Summaries of one kind can be merged."""
+
     def merge(self, other: Any, /) -> Self:
         """Return the summary of both histories."""
         ...
 
 
-class Reading(Protocol):
-    """A summary read as a positive definite matrix V: what deciding and triggering need of it."""
+class Rows(Protocol):
+    """What a sketch can be merged with: another, or one whose rows were rounded on the way."""
+
+    @property
+    def rows(self) -> Array:
+        """The rows S (k x d)."""
+        ...
+
+    @property
+    def squares(self) -> Array:
+        """Their squared norms."""
+        ...
 
     @property
     def shed(self) -> float:
-        """Mass that the summary behind it has shed (0 for a Gram matrix)."""
+        """A bound on the largest eigenvalue of X^T X - S^T S."""
         ...
 
     @property
-    def logdet(self) -> float:
-        """The log determinant of V."""
+    def lost(self) -> float | None:
+        """The trace of X^T X - S^T S, or more; None where nobody asks."""
         ...
 
-    def solve(self, y: Array) -> Array:
-        """V^{-1} y."""
-        ...
-
-    def squared_widths(self, arms: Array) -> Array:
-        """x^T V^{-1} x for every row x of arms (K x d)."""
-        ...
-
-    def sparse_squared_widths(self, arms: SparseArms) -> Array:
-        """x^T V^{-1} x for every sparse arm, at a cost that grows with their entries."""
-        ...
-
-    def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
-        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
+    @property
+    def trusted(self) -> bool:
+        """Whether the rows are known to be sound."""
         ...
 
 
 S = TypeVar("S", bound=Summary)
-
-
-@dataclass(frozen=True, slots=True)
-class GramReading:
-    """V with its inverse at hand. Solving costs O(d^2), widths O(K d^2)."""
-
-    inverse: Array
-    logdet: float
-
-    shed = 0.0
-
-    def solve(self, y: Array) -> Array:
-        """V^{-1} y."""
-        return self.inverse @ y
-
-    def squared_widths(self, arms: Array) -> Array:
-        """x^T V^{-1} x for every row x of arms."""
-        widths: Array = np.maximum(row_products(arms @ self.inverse, arms), 0.0)
-        return widths
-
-    def sparse_squared_widths(self, arms: SparseArms) -> Array:
-        """x^T V^{-1} x for every sparse arm. Cost O(sum of nnz(x)^2)."""
-        squares = sparse_squares(arms.data, arms.indices, arms.indptr, self.inverse)
-        widths: Array = np.maximum(squares, 0.0)
-        return widths
-
-    def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
-        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
-        return gram_ucb.run(arms, theta, radius, self.inverse, shown, widths)
-
-
-@dataclass(frozen=True, slots=True)
-class SketchReading:
-    """V = ridge I + S^T S, never formed. Solving costs O(k d), widths O(K k d)."""
-
-    rows: Array
-    squares: Array
-    ridge: float
-    shed: float
-
-    @property
-    def logdet(self) -> float:
-        """The log determinant of V."""
-        return sketch_logdet(self.squares, self.ridge, self.rows.shape[1])
-
-    @property
-    def inverse_trace(self) -> float:
-        """Trace of V^{-1}: how fast log det V grows when the ridge is raised."""
-        rest = int(self.rows.shape[1]) - len(self.squares)
-        return rest / self.ridge + float((1.0 / (self.squares + self.ridge)).sum())
-
-    def solve(self, y: Array) -> Array:
-        """V^{-1} y."""
-        return sketch_solve(self.rows, self.squares, self.ridge, y)
-
-    def squared_widths(self, arms: Array) -> Array:
-        """x^T V^{-1} x for every row x of arms."""
-        return sketch_squared_widths(self.rows, self.squares, self.ridge, arms)
-
-    def sparse_squared_widths(self, arms: SparseArms) -> Array:
-        """x^T V^{-1} x for every sparse arm. Cost O(k nnz)."""
-        projected = sparse_products(arms.data, arms.indices, arms.indptr, self.rows)
-        explained = (projected * projected) @ (1.0 / (self.squares + self.ridge))
-        return np.maximum(arms.squares() - explained, 0.0) / self.ridge
-
-    def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
-        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
-        rows, squares, ridge = self.rows, self.squares, self.ridge
-        return sketch_ucb.run(arms, theta, radius, rows, squares, ridge, shown, widths)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,13 +117,15 @@ class Sketch:
 
     ``shed`` is the paper's rho (agent) or Delta (server): merging adds the two histories' shed to
     what the merge itself sheds, and the paper's rho_ser + rho~_ser is that sum. ``squares`` are the
-    squared norms of the rows. ``trusted``: ``shrink`` has made the rows here, so that nobody need
-    check again whether they are orthogonal.
+    squared norms of the rows. ``lost`` is the trace of X^T X - S^T S, for estimates that use it,
+    else None. ``trusted``: ``shrink`` has made the rows here, so that nobody need check again
+    whether they are orthogonal.
     """
 
     rows: Array
     shed: float
     size: int
+    lost: float | None = None
     trusted: bool = field(default=False, init=False, repr=False)
     squares: Array = field(init=False)
 
@@ -213,31 +140,64 @@ class Sketch:
 
     @property
     def upload_scalars(self) -> int:
-        """Rows d + d + 2: rows, moment, shed and count."""
-        return (len(self.rows) + 1) * self.dimension + 2
+        """Rows d + d + 2: rows, moment, shed and count; and what was lost where that is sent."""
+        return (len(self.rows) + 1) * self.dimension + 2 + (self.lost is not None)
 
     @property
     def download_scalars(self) -> int:
         """Rows d + rows + d + 2: rows, H, theta, shed and det."""
         return self.upload_scalars + len(self.rows)
 
-    def merge(self, other: Self, /) -> Self:
-        """Return a sketch of both histories (paper, Alg. 2 lines 1-7). Cost O(l^3 + l^2 d)."""
+    def merge(self, other: Rows, /) -> Self:
+        """Return a sketch of both histories (paper, Alg. 2 lines 1-7). Cost O(l^3 + l^2 d).
+
+        The other's rows need not be orthogonal where they come rounded.
+        """
         shed = self.shed + other.shed
-        if len(self.rows):
+        if len(self.rows) or not isinstance(other, Sketch) or len(other.rows) >= self.size:
             rows, delta = shrink(np.vstack([self.rows, other.rows]), self.size)
         else:
             rows, delta = other.rows.copy(), 0.0
         merged = replace(self, rows=rows, shed=shed + delta)
+        if self.lost is not None:
+            mass = self.squares.sum() + other.squares.sum() - merged.squares.sum()
+            lost = self.lost + (other.lost or 0.0) + max(0.0, float(mass))
+            object.__setattr__(merged, "lost", lost)
         return trusted(merged) if self.trusted and other.trusted else merged
 
-    def read(self, ridge: float, *, compensated: bool = True) -> SketchReading:
+    def resized(self, size: int) -> Self:
+        """Return it with room for size - 1 rows, shedding what that leaves no room for.
+
+        The rows are orthogonal, so nothing has to be factorised. Cost O(l d).
+        """
+        if len(self.rows) < size:
+            smaller = replace(self, size=size)
+        else:
+            order = np.argsort(-self.squares, kind="stable")[: size - 1]
+            delta = float(np.sort(self.squares)[-size])
+            order = order[self.squares[order] > delta]
+            rows = self.rows[order] * np.sqrt(1.0 - delta / self.squares[order])[:, None]
+            smaller = replace(self, rows=rows, shed=self.shed + delta, size=size)
+            if self.lost is not None:
+                mass = float(self.squares.sum() - smaller.squares.sum())
+                object.__setattr__(smaller, "lost", self.lost + mass)
+        return trusted(smaller) if self.trusted else smaller
+
+    def times(self, y: Array) -> Array:
+        """Return (S^T S + lost / d I) y: X^T X y, as far as the sketch knows. Cost O(l d)."""
+        return (self.rows @ y) @ self.rows + (self.lost or 0.0) / self.dimension * y
+
+    def read(
+        self, ridge: float, *, compensated: bool = True, averaged: bool = False
+    ) -> SketchReading:
         """Read as (ridge + shed) I + S^T S, or without shed, as classical Frequent Directions does.
 
-        The two kinds of sketch differ in nothing else. Cost O(1).
+        The two kinds of sketch differ in nothing else. ``averaged`` reads theta with the average
+        loss, lost / d, in place of shed. Cost O(1).
         """
         lifted = ridge + self.shed if compensated else ridge
-        return SketchReading(self.rows, self.squares, lifted, self.shed)
+        mean = ridge + (self.lost or 0.0) / self.dimension if averaged else lifted
+        return SketchReading(self.rows, self.squares, lifted, self.shed, mean)
 
 
 def trusted(made: S) -> S:
@@ -254,9 +214,9 @@ def empty_gram(dimension: int) -> Gram:
     return trusted(Gram(np.zeros((dimension, dimension))))
 
 
-def empty_sketch(dimension: int, size: int) -> Sketch:
-    """Return the sketch of no observations."""
-    return trusted(Sketch(np.zeros((0, dimension)), 0.0, size))
+def empty_sketch(dimension: int, size: int, *, lost: float | None = None) -> Sketch:
+    """Return the sketch of no observations; ``lost=0.0`` for one that keeps account of losses."""
+    return trusted(Sketch(np.zeros((0, dimension)), 0.0, size, lost))
 
 
 def sketch_of(rows: Array, *, shed: float, size: int) -> Sketch:

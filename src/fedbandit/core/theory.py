@@ -73,6 +73,7 @@ def radius(
     bounds: Bounds,
     shed: float = 0.0,
     form: Literal["paper", "tight"] = "paper",
+    corrected: bool = False,
 ) -> float:
     """Return beta of FSCLB's eq. 1; with shed = 0 it is FedLinUCB's.
 
@@ -83,6 +84,12 @@ def radius(
     and is not justified for lambda > 1. ``tight`` takes what the sandwich of the sketch gives:
     the matrix E that is read but was not observed satisfies 0 <= E <= (lambda + shed) I and E <= V,
     so that |E theta*|_{V^-1} <= sqrt(lambda + shed) S.
+
+    For the ``corrected`` estimate (see SketchMemory) theta* - theta' takes theta*'s place, where
+    |theta'| <= S too: the bias doubles at most. An estimate that is read with a smaller ridge c'
+    than the widths are needs (lambda + shed) / c' times the radius: with V' >= V c' / c,
+
+        |<x, V'^-1 y>| <= |x|_{V'^-1} |y|_{V'^-1} <= (c / c') |x|_{V^-1} |y|_{V^-1}.
     """
     one_of("form", form, ["paper", "tight"])
     real("alpha", alpha)
@@ -92,7 +99,7 @@ def radius(
     odds = (1 + bounds.horizon * bounds.arm_norm**2 / (min(alpha, 1.0) * ridge)) / bounds.delta
     noise = bounds.noise * sqrt(dimension * log(odds)) + sqrt(ridge) * bounds.parameter_norm
     bias = sqrt(ridge + shed) if form == "tight" else sqrt(ridge) + sqrt(shed / ridge)
-    return spread * noise + bias * bounds.parameter_norm
+    return spread * noise + (1 + corrected) * bias * bounds.parameter_norm
 
 
 def self_normalised_radius(

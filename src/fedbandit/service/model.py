@@ -41,7 +41,7 @@ def new_model(name: str, recipe: Recipe, *, limits: Limits = DEFAULT_LIMITS) -> 
         count=0,
         created=time.time(),
     )
-    return model, wire.encode(recipe.server().download())
+    return model, wire.encode(recipe.server().whole())
 
 
 def new_incarnation() -> str:
@@ -93,7 +93,7 @@ def server_at(recipe: Recipe, state: bytes) -> Server:
         check_moment(download.moment, download.count, recipe.dimension)
     except InvalidMessage as error:
         raise InvalidState(_broken_state(str(error))) from error
-    server.summary, server.moment = download.summary, download.moment
+    server.summary, server.moment = recipe.parts.memory.opened(download.summary), download.moment
     server.count, server.version = download.count, download.version
     return server
 

@@ -1,0 +1,184 @@
+"""How agents and server remember by a sketch."""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+import numpy as np
+
+from fedbandit.core.linalg import Array
+from fedbandit.core.memory import HUGE, misfit, restored
+from fedbandit.core.narrow import Narrow, Width, narrowed, rounded, values
+from fedbandit.core.pending_sketch import PendingSketch
+from fedbandit.core.reading import SketchReading
+from fedbandit.core.sizing import Sizing
+from fedbandit.core.state import State, array, integer, not_negative, number
+from fedbandit.core.summary import Sketch, empty_sketch
+
+Estimate = Literal["paper", "averaged", "corrected"]
+
+_SKEW = 1e-11
+
+
+@dataclass(frozen=True, slots=True)
+class SketchMemory:
+    """Remember a sketch of fewer than ``size`` rows, read with or without what it has shed.
+
+    Pending data is shrunk once ``buffer`` rows are there (default: ``size``). ``width`` is how rows
+    travel; ``sizing`` lets the size change, up to ``size``.
+
+    ``estimate="paper"`` reads theta with shed, ``"averaged"`` with the average lost mass. The
+    third, ``"corrected"``, is ours. Whenever a sketch stands in for what was observed (a shrink, a
+    merge, a rounding), X^T X - (S^T S + lost / d I) is an error E. In the normal equations it
+    falsifies E theta*. Nobody knows theta*, but who makes the error knows E, and an estimate theta'
+    at that time; so E theta' is taken from the moment, which leaves E (theta* - theta'):
+
+        theta = V^{-1} (b - sum E_i theta'_i)
+        theta - theta* = V^{-1} (noise - ridge theta* + sum E_i (theta* - theta'_i)).
+
+    No message grows by it. Since -shed_i I <= E_i <= shed_i I, the error is at most shed times the
+    largest |theta* - theta'_i|, where the paper's is shed |theta*|: at most twice as large if no
+    theta' is longer than the S that bounds theta* (``longest``), and ever smaller as the estimate
+    improves.
+    """
+
+    dimension: int
+    ridge: float
+    size: int
+    compensated: bool = True
+    buffer: int | None = None
+    estimate: Estimate = "paper"
+    width: Width = "float64"
+    sizing: Sizing | None = None
+    longest: float = inf
+
+    @property
+    def capacity(self) -> int:
+        """The buffer, or the size where there is none."""
+        return self.size if self.buffer is None else self.buffer
+
+    @property
+    def keeps_account(self) -> bool:
+        """Whether sketches say how much they have lost."""
+        return self.estimate != "paper" or self.sizing is not None
+
+    def empty(self) -> Sketch:
+        """Return the sketch without rows."""
+        return empty_sketch(self.dimension, self.size, lost=0.0 if self.keeps_account else None)
+
+    def read(self, summary: Sketch) -> SketchReading:
+        """Read as (ridge + shed) I + S^T S, or as ridge I + S^T S."""
+        averaged = self.estimate != "paper"
+        return summary.read(self.ridge, compensated=self.compensated, averaged=averaged)
+
+    def pending(
+        self, base: Sketch, reading: SketchReading, at: Array | None = None, /
+    ) -> PendingSketch:
+        """Return an empty buffer."""
+        return PendingSketch(
+            base,
+            reading,
+            ridge=self.ridge,
+            compensated=self.compensated,
+            capacity=self.capacity,
+            at=at,
+        )
+
+    def reference(self, summary: Sketch, moment: Array, /) -> Array | None:
+        """Return theta' of the corrected estimate, no longer than it may be."""
+        if self.estimate != "corrected":
+            return None
+        theta = self.read(summary).estimate(moment)
+        length = float(np.linalg.norm(theta))
+        return theta if length <= self.longest else theta * (self.longest / length)
+
+    def sent(
+        self, summary: Sketch, moment: Array, at: Array | None, /
+    ) -> tuple[Sketch | Narrow, Array]:
+        """Round the rows, and the moment to float32, unless float64 is asked for."""
+        if self.width == "float64":
+            return summary, moment
+        narrow = narrowed(summary, self.width)
+        moment = carried(moment, before=(summary,), after=narrow, at=at)
+        return narrow, values(*rounded(moment[None], "float32"), "float32")[0]
+
+    def opened(self, summary: Sketch | Narrow) -> Sketch:
+        """Make rounded rows orthogonal again."""
+        return summary.sketch() if isinstance(summary, Narrow) else summary
+
+    def merged(
+        self, ours: Sketch, theirs: Sketch | Narrow, moment: Array, at: Array | None, /
+    ) -> tuple[Sketch, Array]:
+        """Merge, choose the size to go on with, and carry over what both cost."""
+        merged = ours.merge(theirs)
+        if self.sizing is not None:
+            merged = merged.resized(self.sizing.after(merged, self.ridge))
+        return merged, carried(moment, before=(ours, theirs), after=merged, at=at)
+
+    def check(self, summary: object) -> None:
+        """Raise InvalidMessage unless it is a sketch of this dimension, size and width."""
+        if not self._fits(summary):
+            rows = f"fewer than {self.size} orthogonal rows of {self.dimension} float64"
+            if self.width != "float64":
+                rows = f"fewer than {self.size} rows of {self.dimension} {self.width}"
+            raise misfit(summary, f"{rows}, and a finite shed >= 0")
+
+    def _fits(self, summary: object) -> bool:
+        if not isinstance(summary, Sketch | Narrow) or summary.dimension != self.dimension:
+            return False
+        size = summary.size
+        if not (2 <= size <= self.size if self.sizing else size == self.size):
+            return False
+        lost = 0.0 if summary.lost is None else summary.lost
+        sound = (
+            0.0 <= summary.shed < HUGE
+            and 0.0 <= lost < HUGE
+            and (summary.lost is not None) == self.keeps_account
+        )
+        if isinstance(summary, Narrow):
+            return sound and summary.width == self.width and _fill(summary)
+        trusted = summary.trusted or _are_orthogonal(summary.rows)
+        return sound and len(summary.rows) < size and trusted
+
+    def pack(self, summary: Sketch) -> State:
+        """Return rows and shed, and what else may differ."""
+        state: State = {"rows": summary.rows.copy(), "shed": summary.shed}
+        if self.keeps_account:
+            state |= {"size": summary.size, "lost": summary.lost}
+        return state
+
+    def unpack(self, state: State) -> Sketch:
+        """Return the sketch that was packed."""
+        rows, size, lost = array(state, "rows", None, self.dimension), self.size, None
+        if self.keeps_account:
+            size, lost = integer(state, "size"), not_negative(state, "lost")
+        return restored(self, Sketch(rows, number(state, "shed"), size, lost))
+
+
+def carried(
+    moment: Array, *, before: tuple[Sketch | Narrow, ...], after: Sketch | Narrow, at: Array | None
+) -> Array:
+    """Return the moment that goes with ``after``: less by what it gets wrong of X^T X at ``at``."""
+    if at is None:
+        return moment
+    error = after.times(-at)
+    for each in before:
+        error = error + each.times(at)
+    return moment - error
+
+
+def _fill(narrow: Narrow) -> bool:
+    """Say whether the numbers of a message are sound: nothing else is asked of rounded rows."""
+    return bool(
+        len(narrow.codes) < narrow.size
+        and narrow.scales.shape == (len(narrow.codes),)
+        and (np.abs(narrow.rows) < 1e75).all()
+    )
+
+
+def _are_orthogonal(rows: Array) -> bool:
+    if rows.dtype != np.float64 or rows.ndim != 2 or not bool((np.abs(rows) < 1e75).all()):
+        return False
+    gram = rows @ rows.T
+    skew = np.abs(gram - np.diag(gram.diagonal()))
+    return bool(skew.max(initial=0.0) <= _SKEW * gram.max(initial=0.0))

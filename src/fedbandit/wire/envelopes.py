@@ -1,0 +1,195 @@
+"""The envelopes of messages over HTTP."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from fedbandit.core.messages import Download, Upload
+from fedbandit.core.recipe import Recipe
+from fedbandit.wire.messages import (
+    WiredDownload,
+    WiredUpload,
+    encode,
+    unwired_download,
+    unwired_upload,
+    wired_upload,
+)
+from fedbandit.wire.parsing import FORMAT, WIDTH, check_head, read
+
+LIFE_BYTES: Final = 16
+LARGEST: Final = 2**63 - 1
+
+_Life = Annotated[bytes, Meta(min_length=LIFE_BYTES, max_length=LIFE_BYTES)]
+_Fingerprint = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+_Natural = Annotated[int, Meta(ge=0, le=LARGEST)]
+_Positive = Annotated[int, Meta(ge=1, le=LARGEST)]
+_Above0 = Annotated[float, Meta(gt=0.0)]
+
+
+class _Sync(msgspec.Struct, array_like=True, frozen=True, tag="sync", forbid_unknown_fields=True):
+    format: int
+    fingerprint: _Fingerprint
+    width: int
+    life: _Life
+    born: _Natural
+    sequence: _Positive
+    upload: WiredUpload
+
+
+class _Synced(
+    msgspec.Struct, array_like=True, frozen=True, tag="synced", forbid_unknown_fields=True
+):
+    format: int
+    fingerprint: _Fingerprint
+    width: int
+    merged: bool
+    sequence: _Positive
+    version: _Natural
+    download: WiredDownload
+
+
+class _Limits(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    arm_norm: _Above0
+    reward: _Above0
+    count: _Positive
+
+
+class _Joined(
+    msgspec.Struct, array_like=True, frozen=True, tag="joined", forbid_unknown_fields=True
+):
+    format: int
+    fingerprint: _Fingerprint
+    width: int
+    recipe: str
+    params: bytes
+    limits: _Limits
+    lives: _Natural
+    download: WiredDownload | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sync:
+    """Agent to coordinator: upload number ``sequence`` (from 1) of one ``life`` of the agent.
+
+    A life is 16 random bytes, drawn when an agent starts without a saved state. ``born`` is what
+    ``Joined.lives`` said when this life joined first, 0 if it never did; it stays the same for
+    ever, so that the coordinator can tell a life that it has forgotten from a new one.
+    ``fingerprint`` names the recipe, see ``fingerprint``.
+    """
+
+    fingerprint: str
+    life: bytes
+    sequence: int
+    upload: Upload
+    born: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Synced:
+    """Coordinator to agent: the upload is merged and durable, and this is everything merged so far.
+
+    ``merged`` is False for a copy of an upload that was merged before: nothing has changed.
+    ``version`` is the place of the upload in the order of merging, from 1; a copy of the life's
+    last upload gets the same number again, an older copy 0. The download may be newer.
+    """
+
+    fingerprint: str
+    merged: bool
+    sequence: int
+    version: int
+    download: Download
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a coordinator takes for possible; it refuses uploads beyond, so agents check first.
+
+    No arm is longer than ``arm_norm``, no reward larger than ``reward`` in size, and no upload
+    stands for more than ``count`` observations.
+    """
+
+    arm_norm: float
+    reward: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """Coordinator to agent: the recipe, its limits, and everything merged so far.
+
+    ``params`` are the recipe's parameters as JSON: ``RECIPES[recipe](**params)`` is the recipe that
+    ``fingerprint`` names. ``download`` is None where the agent said that it has the current one.
+    ``lives`` is the number of lives of this agent that have sent something so far.
+    """
+
+    fingerprint: str
+    recipe: str
+    params: bytes
+    limits: Limits
+    download: Download | None
+    lives: int = 0
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """Return 16 hexadecimal digits that tell recipes apart: of the SHA-256 of ``repr(recipe)``."""
+    return sha256(repr(recipe).encode()).hexdigest()[:16]
+
+
+def encode_sync(sync: Sync) -> bytes:
+    """Return a sync as bytes, to be kept and sent as they are until they are answered."""
+    upload = wired_upload(sync.upload)
+    return msgspec.msgpack.encode(
+        _Sync(FORMAT, sync.fingerprint, WIDTH, sync.life, sync.born, sync.sequence, upload)
+    )
+
+
+def decode_sync(data: bytes) -> Sync:
+    """Return the sync that was encoded; raise InvalidMessage if these bytes are none."""
+    wired = read(data, "sync", _Sync)
+    check_head("", wired.format, wired.width)
+    upload = unwired_upload(wired.upload, "upload.")
+    return Sync(wired.fingerprint, wired.life, wired.sequence, upload, wired.born)
+
+
+def encode_synced(answer: Synced, *, download: bytes | None = None) -> bytes:
+    """Return an answer as bytes. Who has ``encode(answer.download)`` already may hand it in."""
+    packed = msgspec.Raw(encode(answer.download) if download is None else download)
+    head = ("synced", FORMAT, answer.fingerprint, WIDTH)
+    return msgspec.msgpack.encode((*head, answer.merged, answer.sequence, answer.version, packed))
+
+
+def decode_synced(data: bytes) -> Synced:
+    """Return the answer that was encoded; raise InvalidMessage if these bytes are none."""
+    wired = read(data, "synced", _Synced)
+    check_head("", wired.format, wired.width)
+    download = unwired_download(wired.download, "download.")
+    return Synced(wired.fingerprint, wired.merged, wired.sequence, wired.version, download)
+
+
+def encode_joined(joined: Joined, *, download: bytes | None = None) -> bytes:
+    """Return it as bytes. Who has ``encode(joined.download)`` already may hand it in."""
+    packed = None
+    if joined.download is not None:
+        packed = msgspec.Raw(encode(joined.download) if download is None else download)
+    head = ("joined", FORMAT, joined.fingerprint, WIDTH)
+    limits = (joined.limits.arm_norm, joined.limits.reward, joined.limits.count)
+    recipe = (joined.recipe, joined.params)
+    return msgspec.msgpack.encode((*head, *recipe, limits, joined.lives, packed))
+
+
+def decode_joined(data: bytes) -> Joined:
+    """Return what was encoded; raise InvalidMessage if these bytes are none."""
+    wired = read(data, "joined", _Joined)
+    check_head("", wired.format, wired.width)
+    given = wired.limits
+    return Joined(
+        wired.fingerprint,
+        wired.recipe,
+        wired.params,
+        Limits(arm_norm=given.arm_norm, reward=given.reward, count=given.count),
+        None if wired.download is None else unwired_download(wired.download, "download."),
+        wired.lives,
+    )

@@ -1,0 +1,139 @@
+"""Summaries and vectors as they are written: plain float64, or rounded rows with their scales."""
+
+from math import prod
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from fedbandit.core.linalg import Array
+from fedbandit.core.narrow import CODES, Narrow, rounded, values
+from fedbandit.core.summary import Gram, Sent, Sketch
+from fedbandit.wire.parsing import WIDTH, refuse
+
+_LONGEST = 2**24
+_SCALE = 4  # bytes: the upper half of a float64
+_MOMENT = "float32"  # how the moment travels beside rounded rows
+
+
+class WiredVector(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """A vector as it is written."""
+
+    shape: tuple[int]
+    data: bytes
+
+
+class _Matrix(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    shape: tuple[int, int]
+    data: bytes
+
+
+class _Gram(msgspec.Struct, array_like=True, frozen=True, tag="gram", forbid_unknown_fields=True):
+    matrix: _Matrix
+
+
+class _Sketch(
+    msgspec.Struct, array_like=True, frozen=True, tag="sketch", forbid_unknown_fields=True
+):
+    rows: _Matrix
+    shed: float
+    size: int
+    lost: float | None
+
+
+class _Narrow(
+    msgspec.Struct, array_like=True, frozen=True, tag="narrow", forbid_unknown_fields=True
+):
+    width: Annotated[str, Meta(max_length=16)]
+    rows: _Matrix
+    shed: float
+    size: int
+    lost: float | None
+
+
+WiredSummary = _Gram | _Sketch | _Narrow
+
+
+def wired(summary: Sent, moment: Array) -> tuple[WiredSummary, WiredVector]:
+    """Return a summary and the moment beside it as structs."""
+    match summary:
+        case Gram(matrix):
+            return _Gram(_matrix(matrix)), _vector(moment)
+        case Sketch(rows, shed, size, lost):
+            return _Sketch(_matrix(rows), float(shed), int(size), lost), _vector(moment)
+        case Narrow(width, codes, scales, shed, size, lost):
+            shape, data = (codes.shape[0], codes.shape[1]), _scaled(codes, scales)
+            short = WiredVector((len(moment),), _scaled(*rounded(moment[None], _MOMENT)))
+            return _Narrow(width, _Matrix(shape, data), float(shed), int(size), lost), short
+        case _:
+            raise TypeError(f"no wire form for {type(summary).__name__}")
+
+
+def unwired(summary: WiredSummary, moment: WiredVector, place: str) -> tuple[Sent, Array]:
+    """Return what was written; raise InvalidMessage, with the field after ``place``."""
+    if isinstance(summary, _Narrow):
+        narrow = _narrow(summary, place)
+        field, data = f"{place}moment", moment.data
+        shape = (1, moment.shape[0])
+        return narrow, values(*_codes(_MOMENT, shape, data, field), _MOMENT)[0]
+    return _full(summary, place), _array(moment, f"{place}moment")
+
+
+def _matrix(array: Array) -> _Matrix:
+    return _Matrix((array.shape[0], array.shape[1]), _bytes(array))
+
+
+def _vector(array: Array) -> WiredVector:
+    return WiredVector((len(array),), _bytes(array))
+
+
+def _bytes(array: Array) -> bytes:
+    return np.ascontiguousarray(array, dtype="<f8").tobytes()
+
+
+def _scaled(codes: NDArray[Any], scales: Array) -> bytes:
+    """Return scales, the upper half of each, and then the codes."""
+    upper = (np.ascontiguousarray(scales, "<f8").view("<u8") >> np.uint64(32)).astype("<u4")
+    return upper.tobytes() + np.ascontiguousarray(codes).tobytes()
+
+
+def _codes(
+    width: str, shape: tuple[int, int], data: bytes, field: str
+) -> tuple[NDArray[Any], Array]:
+    """Return codes and scales."""
+    rows, form = shape[0], CODES[width]
+    sound = shape[1] > 0 and all(0 <= side <= _LONGEST for side in shape)
+    if not sound or rows * _SCALE + prod(shape) * form.bytes != len(data):
+        refuse(field, f"an array of shape {shape} in {len(data)} bytes of {width}")
+    upper = np.frombuffer(data, "<u4", rows).astype(np.uint64) << np.uint64(32)
+    codes = np.frombuffer(data, form.dtype, offset=rows * _SCALE).reshape(shape)
+    scales = upper.view(np.float64)
+    if not (np.isfinite(scales).all() and (scales >= 0.0).all()):
+        refuse(field, "a scale that is no number of at least 0")
+    if form.dtype != "|i1" and not np.isfinite(form.read(codes)).all():
+        refuse(field, "a number that is not finite")
+    return codes, scales
+
+
+def _narrow(wired: _Narrow, place: str) -> Narrow:
+    if wired.width not in CODES:
+        known = ", ".join(CODES)
+        refuse(f"{place}summary.width", f"numbers of width {wired.width!r}", expected=known)
+    codes, scales = _codes(wired.width, wired.rows.shape, wired.rows.data, f"{place}summary.rows")
+    return Narrow(wired.width, codes, scales, wired.shed, wired.size, wired.lost)
+
+
+def _full(wired: _Gram | _Sketch, place: str) -> Sent:
+    if isinstance(wired, _Gram):
+        return Gram(_array(wired.matrix, f"{place}summary.matrix"))
+    return Sketch(_array(wired.rows, f"{place}summary.rows"), wired.shed, wired.size, wired.lost)
+
+
+def _array(tensor: WiredVector | _Matrix, field: str) -> Array:
+    shape = tensor.shape
+    sound = shape[-1] > 0 and all(0 <= side <= _LONGEST for side in shape)
+    if not sound or prod(shape) * WIDTH != len(tensor.data):
+        refuse(field, f"an array of shape {shape} in {len(tensor.data)} bytes")
+    return np.frombuffer(tensor.data, dtype="<f8").astype(np.float64).reshape(shape)
