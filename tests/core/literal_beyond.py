@@ -1,0 +1,255 @@
+"""What goes beyond the paper, again dense and slow: estimates, narrow rows, a size that changes.
+
+Matrices are formed, errors E are matrices, and every moment is kept as the plain sum of reward
+times arm, the sum of E theta' that was taken from it, and what rounding did to it. Nothing here
+uses the shipped linear algebra; only the two named comparisons are shared.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbandit.core.scores import exceeds
+from tests.core.literal import logdet, scfd, ucb
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The parameters of FSCLB as the twin knows them; ``most`` is the largest size."""
+
+    d: int
+    most: int
+    auto: bool = False
+    buffer: int | None = None
+    estimate: str = "averaged"
+    width: str = "float64"
+    alpha: float = 1.0
+    lam: float = 1.0
+    beta: float = 0.3
+    longest: float = 10.0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """b = plain - carried + slip."""
+
+    plain: Array
+    carried: Array
+    slip: Array
+
+    @property
+    def value(self) -> Array:
+        return np.asarray(self.plain - self.carried + self.slip)
+
+    def plus(self, other: "Moment") -> "Moment":
+        return Moment(
+            self.plain + other.plain, self.carried + other.carried, self.slip + other.slip
+        )
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Rows, what they shed, the trace that they lack, and the size that they were made for."""
+
+    rows: Array
+    shed: float
+    lost: float
+    size: int
+
+    def stands_for(self) -> Array:
+        d = self.rows.shape[1]
+        return np.asarray(self.rows.T @ self.rows + self.lost / d * np.eye(d))
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """An upload or a download."""
+
+    summary: Dense
+    moment: Moment
+
+
+def nothing(plan: Plan) -> Parcel:
+    zero = np.zeros(plan.d)
+    return Parcel(Dense(np.zeros((0, plan.d)), 0.0, 0.0, plan.most), Moment(zero, zero, zero))
+
+
+def shrunk(summary: Dense, size: int) -> Dense:
+    """Shed down to size - 1 rows; the trace that goes is lost."""
+    rows, delta = scfd(summary.rows, size) if len(summary.rows) else (summary.rows, 0.0)
+    squares = np.sum(rows**2, axis=1)
+    rows = rows[squares > 1e-14 * squares.max(initial=0.0)]
+    gone = max(0.0, float(np.sum(summary.rows**2) - np.sum(rows**2)))
+    return Dense(rows, summary.shed + delta, summary.lost + gone, size)
+
+
+def carry(moment: Moment, before: Array, after: Dense, at: Array | None) -> Moment:
+    """Take E theta' from a moment, with E = before - after as a matrix."""
+    if at is None:
+        return moment
+    error = before - after.stands_for()
+    return replace(moment, carried=moment.carried + error @ at)
+
+
+def nearest(row: Array, width: str) -> Array:
+    """Round one row."""
+    largest = np.abs(row).max()
+    if width == "int8":
+        fraction, exponent = np.frexp(largest / 127)
+        step = np.floor(fraction * 2**21) / 2**21 * 2.0**exponent
+        return np.asarray(np.rint(row / step).clip(-127, 127) * step)
+    power = 2.0 ** np.ceil(np.log2(largest))
+    return np.asarray((row / power).astype(width).astype(float) * power)
+
+
+def power_mean(symmetric: Array) -> float:
+    """Return (trace A^16)^(1/16)."""
+    return float(np.sum(np.linalg.eigvalsh(symmetric) ** 16) ** (1 / 16))
+
+
+def rounded(summary: Dense, width: str) -> Dense:
+    """Round the rows; pay for it in shed."""
+    if not len(summary.rows):
+        return summary
+    S = summary.rows
+    N = np.array([nearest(row, width) for row in S]) - S
+    lengths = np.linalg.norm(S, axis=1)
+    U, W = np.diag(1 / lengths) @ S, np.diag(lengths) @ N
+    inside = W @ U.T @ U
+    p = power_mean(inside @ U.T + U @ inside.T)
+    r2 = power_mean((W - inside) @ (W - inside).T)
+    e = (p + np.sqrt(p**2 + 4 * r2)) / 2 + power_mean(N @ N.T)
+    lost = max(0.0, summary.lost + float(np.sum(S**2) - np.sum((S + N) ** 2)))
+    paid = summary.shed + e + abs(lost - summary.lost) / S.shape[1]
+    return Dense(S + N, paid, lost, summary.size)
+
+
+def read(plan: Plan, summary: Dense) -> Array:
+    """V, of the widths and of the trigger."""
+    return np.asarray((plan.lam + summary.shed) * np.eye(plan.d) + summary.rows.T @ summary.rows)
+
+
+def estimate(plan: Plan, parcel: Parcel) -> Array:
+    V = plan.lam * np.eye(plan.d) + parcel.summary.stands_for()
+    return np.asarray(np.linalg.solve(V, parcel.moment.value))
+
+
+def reference(plan: Plan, parcel: Parcel) -> Array | None:
+    """Theta', where errors are carried over to the moment."""
+    if plan.estimate != "corrected":
+        return None
+    theta = estimate(plan, parcel)
+    length = float(np.linalg.norm(theta))
+    return theta if length <= plan.longest else theta * (plan.longest / length)
+
+
+def sent(plan: Plan, parcel: Parcel, at: Array | None) -> Parcel:
+    if plan.width == "float64":
+        return parcel
+    summary = rounded(parcel.summary, plan.width)
+    moment = carry(parcel.moment, parcel.summary.stands_for(), summary, at)
+    off = moment.value.astype(np.float32).astype(float) - moment.value
+    return Parcel(summary, replace(moment, slip=moment.slip + off))
+
+
+def next_size(plan: Plan, summary: Dense) -> int:
+    """Grow by a quarter while too much is shed; shrink by one while the smallest rows fit."""
+    squares = np.sum(summary.rows**2, axis=1)
+    allowed = plan.lam + 0.5 * (np.sum(squares) + summary.lost) / plan.d
+    if summary.shed > allowed:
+        return min(plan.most, summary.size + max(1, summary.size // 4))
+    needed = 1 + int(np.sum(squares > max(0.0, allowed / 2 - summary.shed)))
+    return max(2, summary.size - 1) if needed + 1 < summary.size else summary.size
+
+
+def merged(plan: Plan, ours: Parcel, theirs: Parcel, at: Array | None) -> Parcel:
+    one, other = ours.summary, theirs.summary
+    stacked = np.vstack([one.rows, other.rows])
+    both = Dense(stacked, one.shed + other.shed, one.lost + other.lost, one.size)
+    kept = shrunk(both, one.size)
+    if plan.auto:
+        kept = shrunk(kept, next_size(plan, kept))
+    before = one.stands_for() + other.stands_for()
+    return Parcel(kept, carry(ours.moment.plus(theirs.moment), before, kept, at))
+
+
+@dataclass
+class TwinServer:
+    plan: Plan
+    held: Parcel = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.held = nothing(self.plan)
+
+    def receive(self, upload: Parcel) -> Parcel:
+        self.held = merged(self.plan, self.held, upload, reference(self.plan, self.held))
+        return sent(self.plan, self.held, reference(self.plan, self.held))
+
+
+@dataclass
+class TwinAgent:
+    plan: Plan
+    base: Parcel = field(init=False)
+    pending: Parcel = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.base = nothing(self.plan)
+        self._start()
+
+    def _start(self) -> None:
+        empty = nothing(self.plan)
+        self.pending = replace(empty, summary=replace(empty.summary, size=self.base.summary.size))
+
+    @property
+    def at(self) -> Array | None:
+        return reference(self.plan, self.base)
+
+    def choose(self, arms: Array) -> int:
+        inverse = np.linalg.inv(read(self.plan, self.base.summary))
+        return ucb(estimate(self.plan, self.base), inverse, self.plan.beta, arms)
+
+    def observe(self, x: Array, reward: float) -> Parcel | None:
+        summary, moment = self.pending.summary, self.pending.moment
+        grown = replace(summary, rows=np.vstack([summary.rows, x]))
+        self.pending = Parcel(grown, replace(moment, plain=moment.plain + reward * x))
+        self._shed_if_full()
+        V, now = read(self.plan, self.base.summary), self.pending.summary
+        more = V + now.rows.T @ now.rows + now.shed * np.eye(self.plan.d)
+        if not exceeds(logdet(more) - logdet(V), np.log(1 + self.plan.alpha)):
+            return None
+        self._shed()
+        upload = sent(self.plan, self.pending, self.at)
+        self._start()
+        return upload
+
+    def receive(self, download: Parcel) -> None:
+        """Make rounded rows orthogonal, which no matrix notices."""
+        self._rebase(replace(download, summary=shrunk(download.summary, download.summary.size)))
+
+    def keep(self, upload: Parcel) -> None:
+        self._rebase(merged(self.plan, self.base, upload, self.at))
+
+    def joined(self, first: Parcel, second: Parcel) -> Parcel:
+        return sent(self.plan, merged(self.plan, first, second, self.at), self.at)
+
+    def _rebase(self, base: Parcel) -> None:
+        self.base = base
+        summary = replace(self.pending.summary, size=base.summary.size)
+        self.pending = replace(self.pending, summary=summary)
+        self._shed_if_full()
+
+    def _shed_if_full(self) -> None:
+        """A buffer of more than d rows can hold X^T X exactly."""
+        capacity = self.plan.buffer or self.base.summary.size
+        if len(self.pending.summary.rows) >= capacity and capacity <= self.plan.d:
+            self._shed()
+
+    def _shed(self) -> None:
+        before = self.pending.summary
+        after = shrunk(before, before.size)
+        moment = carry(self.pending.moment, before.stands_for(), after, self.at)
+        self.pending = Parcel(after, moment)

@@ -1,0 +1,213 @@
+"""A sketch size that chooses itself: within its budget, and known to both sides."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.core.narrow import WIDTHS, Width
+from fedbandit.core.sizing import Sizing, largest_size, lean_budget
+from fedbandit.core.summary import Sketch
+from fedbandit.errors import InvalidParameter
+
+D, M = 16, 3
+World = fb.worlds.Synthetic
+every_width = pytest.mark.parametrize("width", WIDTHS)
+
+
+def sketch(squares: list[float], *, size: int, shed: float, lost: float = 0.0) -> Sketch:
+    rows = np.eye(8)[: len(squares)] * np.sqrt(np.array(squares))[:, None]
+    return Sketch(rows, shed, size, lost)
+
+
+@given(
+    squares=st.lists(st.floats(1e-6, 1e6), max_size=8),
+    spare=st.integers(1, 4),
+    shed=st.floats(0.0, 1e6),
+    lost=st.floats(0.0, 1e6),
+    ridge=st.sampled_from([1e-3, 1.0, 1e3]),
+)
+def test_sizes_stay_in_their_range_and_move_as_told(
+    squares: list[float], spare: int, shed: float, lost: float, ridge: float
+) -> None:
+    size = max(2, len(squares) + spare)
+    rule = Sizing(most=max(size, 10), tolerance=0.5)
+    now = sketch(squares, size=size, shed=shed, lost=lost)
+    then = rule.after(now, ridge)
+    allowed = ridge + 0.5 * (now.squares.sum() + lost) / 8
+    assert 2 <= then <= rule.most
+    if shed > allowed:
+        assert size < then <= max(size + 1, 1.25 * size) or then == size == rule.most
+    else:
+        assert size - 1 <= then <= size
+        assert now.resized(then).shed <= max(allowed / 2, shed) * (1 + 1e-12)
+
+
+def play(
+    recipe: fb.Recipe, world: World, rounds: int
+) -> Iterator[tuple[fb.Server, fb.Upload, fb.Download]]:
+    """Yield whatever is said, as it was after going through bytes."""
+    fleet, server = recipe.fleet(), recipe.server()
+    for who, arms, _, rewards in world.rounds(rounds):
+        k = fleet[who].choose(arms)
+        upload = fleet[who].observe(k, float(rewards[k]))
+        if upload is not None:
+            read = wire.decode(wire.encode(upload))
+            assert isinstance(read, fb.Upload)
+            (answer,) = server.receive(read)
+            message = wire.decode(wire.encode(answer.message))
+            assert isinstance(message, fb.Download)
+            fleet[who].receive(message)
+            yield server, read, message
+
+
+def size_of(message: fb.Upload | fb.Download) -> int:
+    return int(message.summary.size)  # type: ignore[attr-defined]
+
+
+@every_width
+def test_no_message_exceeds_its_budget(width: Width) -> None:
+    number = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}[width]
+    budget = 96 + 8 * D + 5 * (number * D + 4) + 3
+    recipe = fb.FSCLB(
+        dimension=D, sketch_size="auto", agents=M, budget=budget, wire=width, estimate="averaged"
+    )
+    sizes = []
+    for server, upload, download in play(recipe, World(dimension=D, arms=6, agents=M), 600):
+        for message in (upload, download):
+            assert len(wire.encode(message)) <= budget
+            assert 2 <= size_of(message) <= recipe.parts.memory.empty().size  # type: ignore[attr-defined]
+        assert size_of(download) == server.summary.size  # type: ignore[attr-defined]
+        sizes.append(size_of(download))
+    assert len(sizes) > 20
+    assert max(sizes) >= 5
+
+
+@every_width
+@pytest.mark.parametrize("d", [1, 2, 15, 16, 255, 256, 70_000])
+def test_the_largest_message_fits_and_one_row_more_would_not_by_much(d: int, width: Width) -> None:
+    """With counts and versions as long as four bytes can say."""
+    number = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}[width]
+    budget = 96 + 8 * d + 3 * (number * d + 4)
+    size = largest_size(budget, dimension=d, width=width)
+    assert 2 <= size <= d + 1
+    recipe = fb.FSCLB(dimension=d, sketch_size="auto", agents=1, budget=budget, wire=width)
+    rows = np.zeros((size - 1, d))
+    rows[np.arange(size - 1), np.arange(size - 1)] = np.arange(1.0, size)
+    full = Sketch(rows, 0.1, size, 0.1)
+    summary, moment = recipe.parts.memory.sent(full, np.full(d, 0.1), None)
+    largest = 2**32 - 1
+    for message in (
+        fb.Upload(largest, summary, moment, largest),
+        fb.Download(summary, moment, largest, largest),
+    ):
+        assert len(wire.encode(message)) <= budget
+    if size < d + 1:
+        assert len(wire.encode(message)) + number * d + 4 > budget - 96
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 50, 400])
+def test_the_lean_budget_has_room(d: int) -> None:
+    recipe = fb.FSCLB.lean(dimension=d, agents=2)
+    assert recipe.params["budget"] == lean_budget(d)
+    assert 2 <= largest_size(lean_budget(d), dimension=d, width="int8") <= d + 1
+
+
+def sizes_on(**spectrum: Any) -> list[int]:
+    recipe = fb.FSCLB(dimension=D, sketch_size="auto", agents=M, alpha=0.5, estimate="corrected")
+    world = World(dimension=D, arms=6, agents=M, seed=2, **spectrum)
+    return [size_of(download) for _, _, download in play(recipe, world, 1000)]
+
+
+def test_it_grows_under_heavy_tails() -> None:
+    """While little has been seen it shrinks; then every direction turns out to matter."""
+    sizes = sizes_on()
+    assert min(sizes) < 12
+    assert sizes[-1] == D + 1
+
+
+@pytest.mark.parametrize(
+    ("spectrum", "most"),
+    [({"spectrum": "low-rank", "rank": 2}, 5), ({"spectrum": "power-law", "decay": 3.0}, 9)],
+)
+def test_it_shrinks_under_light_tails(spectrum: dict[str, Any], most: int) -> None:
+    sizes = sizes_on(**spectrum)
+    assert sizes[0] == D
+    assert sizes[-1] <= most
+
+
+def test_an_upload_has_the_size_that_the_agent_was_told() -> None:
+    recipe = fb.FSCLB(dimension=D, sketch_size="auto", agents=1, estimate="corrected")
+    told = [D + 1]
+    for _, upload, download in play(recipe, World(dimension=D, arms=6, agents=1), 300):
+        assert size_of(upload) == told[-1]
+        told.append(size_of(download))
+    assert len(set(told)) > 3
+
+
+LEAN: dict[str, Callable[[], fb.Recipe]] = {
+    "lean": lambda: fb.FSCLB.lean(dimension=D, agents=M),
+    "paper's cadence": lambda: fb.FSCLB(
+        dimension=D, sketch_size="auto", agents=M, wire="float16", estimate="corrected"
+    ),
+    "fixed": lambda: fb.FSCLB(
+        dimension=D, sketch_size=5, agents=M, wire="bfloat16", estimate="averaged"
+    ),
+}
+
+
+@pytest.mark.parametrize("build", LEAN.values(), ids=LEAN)
+@settings(max_examples=8)
+@given(cut=st.integers(0, 250), seed=st.integers(0, 5))
+def test_saved_and_restored_it_goes_on_bit_for_bit(
+    build: Callable[[], fb.Recipe], cut: int, seed: int
+) -> None:
+    recipe, world = build(), World(dimension=D, arms=6, agents=M, seed=seed)
+    fleet, server = recipe.fleet(), recipe.server()
+    again, other = recipe.fleet(), recipe.server()
+    for t, (who, arms, _, rewards) in enumerate(world.rounds(300)):
+        if t == cut:
+            again = [fb.Agent.restore(recipe, agent.state()) for agent in fleet]
+            other = fb.Server.restore(recipe, server.state())
+        said = []
+        for agents, home in ((fleet, server), (again, other)):
+            k = agents[who].choose(arms)
+            upload = agents[who].observe(k, float(rewards[k]))
+            data = b"" if upload is None else wire.encode(upload)
+            if upload is not None:
+                (answer,) = home.receive(upload)
+                agents[who].receive(answer.message)
+                data += wire.encode(answer.message)
+            said.append((k, data))
+        assert said[0] == said[1]
+    np.testing.assert_array_equal(server.moment, other.moment)
+
+
+def test_what_the_server_holds_is_whole_and_what_it_sends_is_rounded() -> None:
+    recipe = fb.FSCLB.lean(dimension=D, agents=M)
+    for server, _, download in play(recipe, World(dimension=D, arms=6, agents=M), 200):
+        whole = server.whole()
+        assert whole.summary is server.summary
+        assert whole.moment.tobytes() == server.moment.tobytes()
+        assert (whole.count, whole.version) == (download.count, download.version)
+        again = wire.decode(wire.encode(whole))
+        assert isinstance(again, fb.Download)
+        assert isinstance(again.summary, Sketch)
+        recipe.parts.memory.check(again.summary)
+        np.testing.assert_array_equal(again.summary.rows, server.summary.rows)  # type: ignore[attr-defined]
+        assert again.summary.lost == server.summary.lost  # type: ignore[attr-defined]
+
+
+def test_a_budget_too_small_says_what_is_needed() -> None:
+    for width in WIDTHS:
+        with pytest.raises(InvalidParameter) as caught:
+            largest_size(1, dimension=7, width=width)
+        least = int(str(caught.value).split("at least ")[1].split(" ")[0])
+        assert largest_size(least, dimension=7, width=width) == 2
+        with pytest.raises(InvalidParameter):
+            largest_size(least - 1, dimension=7, width=width)
