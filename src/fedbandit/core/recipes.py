@@ -100,8 +100,8 @@ def _lean(
     """FSCLB as we would run it: a twentieth of FedLinUCB's bytes, and less regret than the paper's.
 
     ``cadence="buffered"``, ``estimate="corrected"``, ``wire="int8"``, and a size that chooses
-    itself within ``budget`` bytes a message: a twentieth of a d x d matrix in float64 unless
-    stated. Ours, not the paper's; docs/departures.md lists the differences.
+    itself within ``budget`` bytes a message: unless stated, rows take a twentieth of a d x d matrix
+    in float64. Ours, not the paper's; docs/departures.md lists the differences.
     """
     if sketch_size == "auto" and budget is None:
         budget = lean_budget(whole("dimension", dimension, least=1))

@@ -54,6 +54,10 @@ def largest_size(budget: int, *, dimension: int, width: str) -> int:
     return int(min(rows, dimension)) + 1
 
 
-def lean_budget(dimension: int) -> int:
-    """Return a twentieth of the bytes of a d x d matrix in float64, or what three rows need."""
-    return max(8 * dimension * dimension // 20, _HEAD + 4 * dimension + 3 * (dimension + 4))
+def lean_budget(dimension: int, *, share: float = 0.05) -> int:
+    """Return bytes for a moment and for rows that take this share of a d x d matrix in float64.
+
+    At least three rows of int8.
+    """
+    rows = max(int(share * 8 * dimension * dimension), 3 * (dimension + 4))
+    return _HEAD + 4 * dimension + rows
