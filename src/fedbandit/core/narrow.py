@@ -18,6 +18,7 @@ WIDTHS: Final[tuple[Width, ...]] = get_args(Width)
 _UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
 _SAFE = 1.0 + 1e-9  # covers the rounding of the bound's own arithmetic
 _FLAT = 2.0**-100  # beside the largest number of its row, nothing
+_LEAST_EXPONENT = -1000  # of a scale, so that its lower half is zero: it is no subnormal number
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,16 @@ class Codes:
 
 
 def _to_bfloat16(values: Array) -> NDArray[np.uint16]:
-    """Keep the upper half of a float32, rounded to nearest, ties to even."""
-    bits = values.astype(np.float32).view(np.uint32)
-    rounded: NDArray[np.uint16] = (
-        (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    """Round to 8 significant bits, ties to even, and keep the upper half of the float32.
+
+    At once: by way of the nearest float32 it would be rounded twice.
+    """
+    fractions, exponents = np.frexp(values)
+    nearest = np.ldexp(np.rint(fractions * 256.0), exponents - 8)
+    upper: NDArray[np.uint16] = (
+        nearest.astype(np.float32).view(np.uint32) >> np.uint32(16)
     ).astype(np.uint16)
-    return rounded
+    return upper
 
 
 def _from_bfloat16(codes: NDArray[Any]) -> Array:
@@ -68,13 +73,15 @@ class Narrow:
     What it says of X^T X is what a ``Sketch`` of the same rows says, but its rows are no longer
     exactly orthogonal: whoever reads it calls ``sketch()``; whoever merges it shrinks it anyway.
 
-    The rows differ from the sender's by rounding, and ``shed`` has grown by a bound on the loss
+    The rows differ from the sender's by rounding, and ``shed`` has grown by a bound e on that
     (``rounding_loss``), so that
 
         X^T X <= S^T S + shed I <= S'^T S' + (shed + e) I = S'^T S' + shed' I
 
-    still holds: confidence bounds that rest on it stay bounds. ``lost`` is at least the trace of
-    X^T X - S'^T S'.
+    still holds. The other half of the sandwich does not: rounding may also make rows longer, and
+    S'^T S' <= X^T X + e I is all there is. Radii know it (``Federated.rounded``). ``lost`` is at
+    least the trace of X^T X - S'^T S'; where it is kept, e bounds the error of S'^T S' + lost / d I
+    as well.
     """
 
     width: str
@@ -129,29 +136,37 @@ def narrowed(sketch: Sketch, width: str) -> Narrow:
     """Round the rows of a sketch, and add to ``shed`` what that may have lost."""
     codes, scales = rounded(sketch.rows, width)
     rows = values(codes, scales, width)
-    shed = sketch.shed + rounding_loss(sketch, rows)
-    lost = sketch.lost
-    if lost is not None:
-        lost = max(0.0, lost + float(sketch.squares.sum() - row_products(rows, rows).sum()))
+    shed, lost = sketch.shed + rounding_loss(sketch, rows), sketch.lost
+    if sketch.lost is not None:
+        mass = float(sketch.squares.sum() - row_products(rows, rows).sum())
+        lost = max(0.0, sketch.lost + mass)
+        shed += abs(lost - sketch.lost) / sketch.dimension
     return Narrow(width, codes, scales, shed, sketch.size, lost)
 
 
 def rounded(rows: Array, width: str) -> tuple[NDArray[Any], Array]:
     """Return codes (k x d) and scales (k): rows to the nearest that the width can say.
 
-    A scale is a float64 whose lower half is zero, so that four bytes hold it. Floats get a power of
-    two, which costs no accuracy; integers the largest number of the row over 127.
+    What has been rounded once is not changed by rounding it again.
     """
     form = CODES[width]
     largest = np.abs(rows).max(axis=1, initial=0.0)
-    if form.top == 1.0:
-        scales = np.ldexp(1.0, np.frexp(largest)[1])
-    else:
-        scales = (np.maximum(largest / form.top, 1e-290).view(np.uint64) & _UPPER_HALF).view(
-            np.float64
-        )
+    scales = _power_of_two(largest) if form.top == 1.0 else _short(largest / form.top)
     scaled = np.clip(rows / scales[:, None], -form.top, form.top)
     return form.write(np.where(np.abs(scaled) < _FLAT, 0.0, scaled)), scales
+
+
+def _power_of_two(largest: Array) -> Array:
+    """Return the smallest power of two that is not exceeded: as a scale it costs no accuracy."""
+    fraction, exponent = np.frexp(largest)
+    exponent = np.clip(exponent - (fraction == 0.5), _LEAST_EXPONENT, 1023)
+    return np.asarray(np.ldexp(1.0, exponent), dtype=np.float64)
+
+
+def _short(numbers: Array) -> Array:
+    """Return numbers with the lower half of their bits at zero, so that four bytes hold one."""
+    floor = np.maximum(numbers, 2.0**_LEAST_EXPONENT)
+    return (floor.view(np.uint64) & _UPPER_HALF).view(np.float64)
 
 
 def values(codes: NDArray[Any], scales: Array, width: str) -> Array:
@@ -160,31 +175,36 @@ def values(codes: NDArray[Any], scales: Array, width: str) -> Array:
 
 
 def rounding_loss(sketch: Sketch, rows: Array) -> float:
-    """Bound the largest eigenvalue of S^T S - S'^T S', for S with orthogonal rows and S' near it.
+    """Bound the largest |eigenvalue| of S^T S - S'^T S', for S with orthogonal rows and S' near it.
 
-    With N = S' - S that matrix is -(S^T N + N^T S) - N^T N, and leaving out the last term only
-    raises it. Let U be the rows of S at length 1, W = |S_i| N_i, A = W U^T and R = W - A U, which
-    is orthogonal to U. For a unit vector z = U^T a + b with U b = 0,
+    With N = S' - S that matrix is -(S^T N + N^T S) - N^T N. Let U be the rows of S at length 1,
+    W = |S_i| N_i, A = W U^T and R = W - A U, which is orthogonal to U. For a unit vector
+    z = U^T a + b with U b = 0,
 
-        -z^T (U^T W + W^T U) z = -a^T (A + A^T) a - 2 a^T R b <= p |a|^2 + 2 r |a| |b|
+        |z^T (U^T W + W^T U) z| = |a^T (A + A^T) a + 2 a^T R b| <= p |a|^2 + 2 r |a| |b|
 
-    with p >= |A + A^T| and r >= |R|; that is at most the larger eigenvalue of [[p, r], [r, 0]].
-    Cost O(k^2 d + k^3), without an eigenproblem; some per cent above the truth.
+    with p >= |A + A^T| and r >= |R|; that is at most the larger eigenvalue of [[p, r], [r, 0]], and
+    at most 1.62 k^(1/16) times what it bounds. |N|^2 comes on top. Lengths and N are taken
+    relative to their largest, so that nothing overflows. Cost O(k^2 d + k^3), without an
+    eigenproblem.
     """
-    if not len(rows):
+    noise, lengths = rows - sketch.rows, np.sqrt(sketch.squares)
+    largest, longest = float(np.abs(noise).max(initial=0.0)), float(lengths.max(initial=0.0))
+    if largest == 0.0 or longest == 0.0:
         return 0.0
-    lengths = np.sqrt(sketch.squares)[:, None]
-    unit, weighted = sketch.rows / lengths, lengths * (rows - sketch.rows)
+    noise /= largest
+    unit = sketch.rows / np.where(lengths > 0.0, lengths, 1.0)[:, None]
+    weighted = (lengths / longest)[:, None] * noise
     along = weighted @ unit.T
     rest = weighted - along @ unit
-    p = spectral_bound(along + along.T)
-    r2 = spectral_bound(rest @ rest.T)
-    return _SAFE * (p + sqrt(p * p + 4.0 * r2)) / 2.0
+    p, r2 = spectral_bound(along + along.T), spectral_bound(rest @ rest.T)
+    first = longest * (p + sqrt(p * p + 4.0 * r2)) / 2.0
+    return _SAFE * largest * (first + largest * spectral_bound(noise @ noise.T))
 
 
 def spectral_bound(symmetric: Array) -> float:
     """Bound the largest |eigenvalue| by (trace A^16)^(1/16): at most k^(1/16) times too large."""
-    scale = float(np.linalg.norm(symmetric))
+    scale = float(np.abs(symmetric).max(initial=0.0))
     if scale == 0.0:
         return 0.0
     power = symmetric / scale

@@ -26,12 +26,12 @@ _TINY = 1e-100  # products of smaller squares underflow
 
 
 class PendingSketch:
-    """Pending rows over a sketch base, shrunk whenever ``capacity`` rows are there.
+    """Pending rows over a sketch base, shrunk whenever ``buffer`` rows are there.
 
-    Rows are kept as they came until then: nothing is shed, so nothing has to be computed. With a
-    capacity equal to the sketch's size every further observation sheds (paper, Alg. 1 lines 6-10):
-    a rank-one update of orthogonal rows, which are made orthogonal afresh now and then and before
-    they are sent. A larger capacity is a buffer that sheds when it is full
+    Rows are kept as they came until then: nothing is shed, so nothing has to be computed. Without
+    a buffer, that is with one of the base's own size, every further observation sheds (paper,
+    Alg. 1 lines 6-10): a rank-one update of orthogonal rows, which are made orthogonal afresh now
+    and then and before they are sent. A larger buffer sheds when it is full
     or when the rows are to be sent: the same guarantees, and less is shed. A buffer of more rows
     than there are columns never sheds before it is sent: when full, it is made triangular.
 
@@ -53,12 +53,13 @@ class PendingSketch:
         *,
         ridge: float,
         compensated: bool,
-        capacity: int,
+        buffer: int | None = None,
         at: Array | None = None,
     ) -> None:
         self._base, self._base_reading, self._at = base, reading, at
-        self._ridge, self._compensated, self._capacity = ridge, compensated, capacity
-        self._rows = np.empty((min(_FIRST_ROWS, capacity), base.dimension))
+        self._ridge, self._compensated, self._buffer = ridge, compensated, buffer
+        self._capacity = base.size if buffer is None else buffer
+        self._rows = np.empty((min(_FIRST_ROWS, self._capacity), base.dimension))
         self._filled = 0
         self._squares = np.zeros(0)  # of the leading rows that are known to be orthogonal
         self._updates = 0
@@ -116,13 +117,15 @@ class PendingSketch:
             reading,
             ridge=self._ridge,
             compensated=self._compensated,
-            capacity=self._capacity,
+            buffer=self._buffer,
             at=at,
         )
-        moved._rows, moved._filled = self._rows.copy(), self._filled
+        moved._rows, moved._filled = self._rows[: self._filled].copy(), self._filled
         moved._squares, moved._updates = self._squares, self._updates
         moved._shed, moved._lost = self._shed, self._lost
         moved.moment, moved.count = self.moment.copy(), self.count
+        if moved._filled >= moved._capacity:  # the new base is smaller than the old one
+            moved._shed_by(moved._shrink)
         moved._growth_bound = moved.growth()
         return moved
 

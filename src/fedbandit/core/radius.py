@@ -29,7 +29,12 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Federated:
-    """FSCLB's eq. 1, and FedLinUCB's radius, which is the same without shed."""
+    """FSCLB's eq. 1, and FedLinUCB's radius, which is the same without shed.
+
+    ``rounded``: theta is read with shed, and from rows that were rounded on their way. They may
+    have become longer by as much as was added to shed for it (see ``Narrow``), so that the matrix
+    that is read but was not observed is at most (lambda + 2 shed) I.
+    """
 
     dimension: int
     agents: int
@@ -38,6 +43,7 @@ class Federated:
     bounds: Bounds
     form: Literal["paper", "tight"] = "paper"
     corrected: bool = False
+    rounded: bool = False
 
     def __call__(self, reading: Reading, _count: int, /) -> float:
         """Return ``theory.radius`` for what the reading has shed, and how it reads theta."""
@@ -47,7 +53,7 @@ class Federated:
             alpha=self.alpha,
             ridge=self.ridge,
             bounds=self.bounds,
-            shed=reading.shed,
+            shed=(1 + self.rounded) * reading.shed,
             form=self.form,
             corrected=self.corrected,
         )

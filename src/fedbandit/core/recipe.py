@@ -95,16 +95,25 @@ class Family(Generic[P, Q]):
     """A constructor of recipes that has a variant: call it, or its ``lean``."""
 
     __name__: str
+    __qualname__: str
     __signature__: inspect.Signature
 
     def __init__(self, build: Callable[P, Recipe], lean: Callable[Q, Recipe]) -> None:
         update_wrapper(self, build)
         self.__signature__ = inspect.signature(build)
+        self.__name__ = self.__qualname__ = build.__name__.lstrip("_")
+        lean.__name__, lean.__qualname__ = "lean", f"{self.__name__}.lean"
         self._build, self.lean = build, lean
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Recipe:
         """Build a recipe."""
         return self._build(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<recipe {self.__name__}>"
+
+    def __reduce__(self) -> str:
+        return self.__name__  # pickled as functions are: by name
 
 
 def _bounds(given: object) -> Bounds:

@@ -70,6 +70,7 @@ def _FSCLB(
         longest=(1.0 if isinstance(radius, str) else ROOM) * bounds.parameter_norm,
     )
     real("alpha", alpha)
+    _check_papers(radius, estimate)
     theory: dict[str, Radius] = {
         form: Federated(
             dimension=dimension,
@@ -79,9 +80,9 @@ def _FSCLB(
             bounds=bounds,
             form=form,
             corrected=estimate == "corrected",
+            rounded=estimate == "paper" and wire != "float64",
         )
         for form in ("paper", "tight")
-        if form == "tight" or estimate == "paper"
     }
     return Parts(memory=memory, radius=_radius(radius, theory), trigger=Growth(alpha))
 
@@ -308,6 +309,14 @@ def _radius(asked: float | str, theory: dict[str, Radius]) -> Radius:
         one_of("radius", asked, theory)
         return theory[asked]
     return Constant(real("radius", asked, zero=True))
+
+
+def _check_papers(radius: float | str, estimate: str) -> None:
+    """Refuse the paper's radius for an estimate that is not the paper's."""
+    if radius == "paper" and estimate != "paper":
+        expected = f"'tight' or a number with estimate={estimate!r}: eq. 1 is for the paper's own"
+        fix = "Say radius='tight', or estimate='paper'."
+        raise InvalidParameter(complaint("radius", got="'paper'", expected=expected, fix=fix))
 
 
 def _self_normalised(asked: float | str, dimension: int, ridge: float, bounds: Bounds) -> Radius:

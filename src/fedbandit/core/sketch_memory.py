@@ -24,8 +24,8 @@ _SKEW = 1e-11
 class SketchMemory:
     """Remember a sketch of fewer than ``size`` rows, read with or without what it has shed.
 
-    Pending data is shrunk once ``buffer`` rows are there (default: ``size``). ``width`` is how rows
-    travel; ``sizing`` lets the size change, up to ``size``.
+    Pending data is shrunk once ``buffer`` rows are there (default: the sketch's size). ``width`` is
+    how rows travel; ``sizing`` lets the size change, up to ``size``.
 
     ``estimate="paper"`` reads theta with shed, ``"averaged"`` with the average lost mass. The
     third, ``"corrected"``, is ours. Whenever a sketch stands in for what was observed (a shrink, a
@@ -36,10 +36,11 @@ class SketchMemory:
         theta = V^{-1} (b - sum E_i theta'_i)
         theta - theta* = V^{-1} (noise - ridge theta* + sum E_i (theta* - theta'_i)).
 
-    No message grows by it. Since -shed_i I <= E_i <= shed_i I, the error is at most shed times the
+    No message grows by it. With shed_i what the step added to shed, -shed_i I <= E_i <= shed_i I
+    (for a rounding, see ``narrowed``), so that the error is at most shed times the
     largest |theta* - theta'_i|, where the paper's is shed |theta*|: at most twice as large if no
     theta' is longer than the S that bounds theta* (``longest``), and ever smaller as the estimate
-    improves.
+    improves. Rounding the moment itself to float32, a share of 6e-8, is not counted.
     """
 
     dimension: int
@@ -54,7 +55,7 @@ class SketchMemory:
 
     @property
     def capacity(self) -> int:
-        """The buffer, or the size where there is none."""
+        """The buffer, or the largest size where there is none."""
         return self.size if self.buffer is None else self.buffer
 
     @property
@@ -80,7 +81,7 @@ class SketchMemory:
             reading,
             ridge=self.ridge,
             compensated=self.compensated,
-            capacity=self.capacity,
+            buffer=self.buffer,
             at=at,
         )
 

@@ -179,7 +179,7 @@ class Sketch:
             rows = self.rows[order] * np.sqrt(1.0 - delta / self.squares[order])[:, None]
             smaller = replace(self, rows=rows, shed=self.shed + delta, size=size)
             if self.lost is not None:
-                mass = float(self.squares.sum() - smaller.squares.sum())
+                mass = max(0.0, float(self.squares.sum() - smaller.squares.sum()))
                 object.__setattr__(smaller, "lost", self.lost + mass)
         return trusted(smaller) if self.trusted else smaller
 

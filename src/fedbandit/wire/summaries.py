@@ -16,6 +16,7 @@ from fedbandit.wire.parsing import WIDTH, refuse
 _LONGEST = 2**24
 _SCALE = 4  # bytes: the upper half of a float64
 _MOMENT = "float32"  # how the moment travels beside rounded rows
+_HUGE = 1e150  # no number of a message is larger
 
 
 class WiredVector(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -110,10 +111,10 @@ def _codes(
     upper = np.frombuffer(data, "<u4", rows).astype(np.uint64) << np.uint64(32)
     codes = np.frombuffer(data, form.dtype, offset=rows * _SCALE).reshape(shape)
     scales = upper.view(np.float64)
-    if not (np.isfinite(scales).all() and (scales >= 0.0).all()):
-        refuse(field, "a scale that is no number of at least 0")
-    if form.dtype != "|i1" and not np.isfinite(form.read(codes)).all():
-        refuse(field, "a number that is not finite")
+    if not ((scales >= 0.0) & (scales < _HUGE)).all():
+        refuse(field, f"a scale that is not from 0 to {_HUGE}")
+    if not (np.abs(values(codes, scales, width)) < _HUGE).all():
+        refuse(field, "a number that is not finite, or too large")
     return codes, scales
 
 
