@@ -83,7 +83,8 @@ def test_every_algorithm_fits_every_setting(setting: Setting, algorithm: Algorit
 
 
 def test_every_recipe_there_is_has_its_line() -> None:
-    assert {algorithm.recipe for algorithm in EVERY} == set(RECIPES)
+    variants = {"FSCLB.lean"}  # compared in a table of its own: docs/beyond.md
+    assert {algorithm.recipe for algorithm in EVERY} == set(RECIPES) - variants
 
 
 def test_the_two_forms_differ_in_the_determinant_alone() -> None:

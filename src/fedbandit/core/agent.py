@@ -190,7 +190,7 @@ class Agent:
             )
         self._check_own(upload, "keep")
         moment, at = self._base_moment + upload.moment, self._reference()
-        base, moment = self._parts.memory.merged(self._base, upload.summary, moment, at)
+        base, moment = self._parts.memory.merged(self._base, [upload.summary], moment, at)
         self._adopt(base, moment, self._base_count + upload.count, version=self._version)
         self._rebase_pending()
 
@@ -200,8 +200,8 @@ class Agent:
             self._check_own(upload, "joined")
         memory, at, count = self._parts.memory, self._reference(), first.count + second.count
         both = first.moment + second.moment
-        kept, both = memory.merged(memory.opened(first.summary), second.summary, both, at)
-        summary, moment = memory.sent(kept, both, at)
+        kept, both = memory.merged(memory.opened(first.summary), [second.summary], both, at)
+        summary, moment = memory.uploaded(kept, both, at)
         return Upload(self.index, summary, moment, count)
 
     def state(self) -> State:
@@ -290,7 +290,7 @@ class Agent:
     def _upload(self) -> Upload:
         """Hand over what is pending. Who decides on own data goes on holding it."""
         pending, kept = self._pending, self._pending.summary()
-        summary, moment = self._parts.memory.sent(kept, pending.moment, self._reference())
+        summary, moment = self._parts.memory.uploaded(kept, pending.moment, self._reference())
         upload = Upload(self.index, summary, moment, pending.count)
         if self._parts.own_data:
             base, moment = self._base.merge(upload.summary), self._base_moment + upload.moment

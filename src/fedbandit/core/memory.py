@@ -1,5 +1,6 @@
 """How agents and server remember, as a part that recipes choose; here, by a Gram matrix."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeVar
 
@@ -43,6 +44,10 @@ class Memory(Protocol):
         """Return the summary of no observations."""
         ...
 
+    def empty_server(self) -> Summary:
+        """Return what a server that has merged nothing holds."""
+        ...
+
     def read(self, summary: Any) -> Reading:
         """Read a summary as the matrix to decide with."""
         ...
@@ -55,8 +60,12 @@ class Memory(Protocol):
         """Return where errors of a summary are to be carried over to the moment, if anywhere."""
         ...
 
-    def sent(self, summary: Any, moment: Array, at: Array | None, /) -> tuple[Sent, Array]:
-        """Return summary and moment as they travel."""
+    def uploaded(self, summary: Any, moment: Array, at: Array | None, /) -> tuple[Sent, Array]:
+        """Return summary and moment as an agent sends them."""
+        ...
+
+    def downloaded(self, summary: Any, moment: Array, at: Array | None, /) -> tuple[Sent, Array]:
+        """Return summary and moment as the server sends them."""
         ...
 
     def opened(self, summary: Any) -> Summary:
@@ -64,9 +73,9 @@ class Memory(Protocol):
         ...
 
     def merged(
-        self, ours: Any, theirs: Any, moment: Array, at: Array | None, /
+        self, ours: Any, theirs: Sequence[Any], moment: Array, at: Array | None, /
     ) -> tuple[Summary, Array]:
-        """Return both histories as one, and the moment that goes with it."""
+        """Return all histories as one, and the moment that goes with it."""
         ...
 
     def check(self, summary: object) -> None:
@@ -104,6 +113,8 @@ class GramMemory:
         """Return the zero matrix."""
         return empty_gram(self.dimension)
 
+    empty_server = empty
+
     def read(self, summary: Gram) -> GramReading:
         """Read as ridge I + X^T X."""
         return summary.read(self.ridge)
@@ -117,19 +128,21 @@ class GramMemory:
     def reference(self, _summary: Gram, _moment: Array, /) -> None:
         """Nowhere: the matrix is exact."""
 
-    def sent(self, summary: Gram, moment: Array, _at: Array | None, /) -> tuple[Gram, Array]:
+    def uploaded(self, summary: Gram, moment: Array, _at: Array | None, /) -> tuple[Gram, Array]:
         """Return both as they are."""
         return summary, moment
+
+    downloaded = uploaded
 
     def opened(self, summary: Gram) -> Gram:
         """Return it as it is."""
         return summary
 
     def merged(
-        self, ours: Gram, theirs: Gram, moment: Array, _at: Array | None, /
+        self, ours: Gram, theirs: Sequence[Gram], moment: Array, _at: Array | None, /
     ) -> tuple[Gram, Array]:
         """Return the sum of the matrices."""
-        return ours.merge(theirs), moment
+        return ours.merge(*theirs), moment
 
     def check(self, summary: object) -> None:
         """Raise InvalidMessage unless it is a Gram matrix of this dimension."""

@@ -38,6 +38,7 @@ def _FSCLB(
     estimate: Estimate = "paper",
     wire: Width = "float64",
     budget: int | None = None,
+    server_size: int | None = None,
     bounds: Bounds = Bounds(),
 ) -> Parts:
     """Federated Sketch Contextual Linear Bandits: agents send sketches, and only when it matters.
@@ -55,6 +56,8 @@ def _FSCLB(
     the estimate of the time, which removes most of the loss. ``wire`` is how rows travel: float64,
     float32, float16, bfloat16 or int8, the rounding added to what is shed. ``sketch_size="auto"``
     lets the server choose the size from what is shed, so that no message exceeds ``budget`` bytes.
+    ``server_size`` is the size of the sketch that the server keeps for itself, at least that of
+    messages: twice as large with "auto", else the same.
     """
     one_of("estimate", estimate, get_args(Estimate))
     one_of("wire", wire, WIDTHS)
@@ -68,6 +71,7 @@ def _FSCLB(
         width=wire,
         sizing=sizing,
         longest=(1.0 if isinstance(radius, str) else ROOM) * bounds.parameter_norm,
+        server_size=_server_size(server_size, size, sizing, dimension),
     )
     real("alpha", alpha)
     _check_papers(radius, estimate)
@@ -96,16 +100,21 @@ def _lean(
     ridge: float = 1.0,
     radius: float | Literal["tight"] = 0.5,
     budget: int | None = None,
+    server_size: int | None = None,
     bounds: Bounds = Bounds(),
 ) -> Recipe:
     """FSCLB as we would run it: a twentieth of FedLinUCB's bytes, and less regret than the paper's.
 
     ``cadence="buffered"``, ``estimate="corrected"``, ``wire="int8"``, and a size that chooses
-    itself within ``budget`` bytes a message: a twentieth of a d x d matrix in float64 unless
-    stated. Ours, not the paper's; docs/departures.md lists the differences.
+    itself within ``budget`` bytes a message: unless stated, rows take a twentieth of a d x d matrix
+    in float64. The server keeps twice the size of a message. Ours, not the paper's;
+    docs/departures.md lists the differences.
     """
-    if sketch_size == "auto" and budget is None:
-        budget = lean_budget(whole("dimension", dimension, least=1))
+    whole("dimension", dimension, least=1)
+    if sketch_size == "auto":
+        budget = lean_budget(dimension) if budget is None else budget
+    elif server_size is None:
+        server_size = min(2 * _sketch_size(sketch_size, dimension), dimension + 1)
     return _FSCLB(
         dimension=dimension,
         sketch_size=sketch_size,
@@ -117,6 +126,7 @@ def _lean(
         estimate="corrected",
         wire="int8",
         budget=budget,
+        server_size=server_size,
         bounds=bounds,
     )
 
@@ -347,6 +357,13 @@ def _sizes(
         expected, fix = "a whole number or 'auto'", "Give one of the two."
         raise InvalidParameter(complaint("sketch_size", got=repr(size), expected=expected, fix=fix))
     return _sketch_size(size, dimension), None
+
+
+def _server_size(asked: int | None, size: int, sizing: Sizing | None, dimension: int) -> int | None:
+    if asked is not None:
+        why = "a server keeps at least what it sends, and d rows hold everything"
+        return whole("server_size", asked, least=size, most=dimension + 1, why=why)
+    return None if sizing is None else min(2 * size, dimension + 1)
 
 
 def _buffer(cadence: str, buffer: int | None, size: int, dimension: int) -> int | None:

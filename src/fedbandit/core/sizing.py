@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from fedbandit.core.narrow import CODES
 from fedbandit.core.summary import Sketch
 from fedbandit.errors import InvalidParameter, complaint
@@ -13,27 +15,23 @@ _HEAD = 96  # bytes of a message beside its numbers, with counts below 2^32
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """Grow while too much is shed, shrink while the smallest rows say too little.
+    """Send the smallest sketch that sheds no more than is allowed, and none above ``most``.
 
-    What is shed may reach ridge + tolerance times the mean of the eigenvalues of X^T X. Beyond
-    that the size grows by a quarter at every merge, up to ``most``; while the row that would go
-    fits into half of what is allowed, it shrinks by one. The server decides, after a merge; its
-    download says the size, and the agent's next upload has it.
+    Allowed is ridge + tolerance times the mean of the eigenvalues of X^T X. The server decides at
+    every download, by the spectrum of what it holds; the download says the size, and the agent's
+    next upload has it.
     """
 
     most: int
     tolerance: float
 
-    def after(self, merged: Sketch, ridge: float) -> int:
-        """Return the size to go on with."""
-        squares, size = merged.squares, merged.size
-        mean = (float(squares.sum()) + (merged.lost or 0.0)) / merged.dimension
-        allowed = ridge + self.tolerance * mean
-        if merged.shed > allowed:
-            return min(max(size + 1, size + size // 4), self.most)
-        room = max(allowed / 2.0 - merged.shed, 0.0)
-        needed = 1 + int((squares > room).sum())
-        return max(2, size - 1) if needed + 1 < size else size
+    def size(self, held: Sketch, ridge: float) -> int:
+        """Return the size of a download."""
+        squares = np.sort(held.squares)[::-1]
+        mean = (float(squares.sum()) + (held.lost or 0.0)) / held.dimension
+        room = ridge + self.tolerance * mean - held.shed
+        needed = 1 + int((squares > room).sum())  # a sketch of size l sheds the l-th square
+        return min(max(needed, 2), self.most)
 
 
 def largest_size(budget: int, *, dimension: int, width: str) -> int:
@@ -54,6 +52,10 @@ def largest_size(budget: int, *, dimension: int, width: str) -> int:
     return int(min(rows, dimension)) + 1
 
 
-def lean_budget(dimension: int) -> int:
-    """Return a twentieth of the bytes of a d x d matrix in float64, or what three rows need."""
-    return max(8 * dimension * dimension // 20, _HEAD + 4 * dimension + 3 * (dimension + 4))
+def lean_budget(dimension: int, *, share: float = 0.05) -> int:
+    """Return bytes for a moment and for rows that take this share of a d x d matrix in float64.
+
+    At least three rows of int8.
+    """
+    rows = max(int(share * 8 * dimension * dimension), 3 * (dimension + 4))
+    return _HEAD + 4 * dimension + rows

@@ -1,5 +1,6 @@
 """How agents and server remember by a sketch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
@@ -25,7 +26,8 @@ class SketchMemory:
     """Remember a sketch of fewer than ``size`` rows, read with or without what it has shed.
 
     Pending data is shrunk once ``buffer`` rows are there (default: the sketch's size). ``width`` is
-    how rows travel; ``sizing`` lets the size change, up to ``size``.
+    how rows travel; ``sizing`` lets the size of messages change, up to ``size``. A server may keep
+    more than it sends: ``server_size`` (default: ``size``).
 
     ``estimate="paper"`` reads theta with shed, ``"averaged"`` with the average lost mass. The
     third, ``"corrected"``, is ours. Whenever a sketch stands in for what was observed (a shrink, a
@@ -52,6 +54,7 @@ class SketchMemory:
     width: Width = "float64"
     sizing: Sizing | None = None
     longest: float = inf
+    server_size: int | None = None
 
     @property
     def capacity(self) -> int:
@@ -66,6 +69,14 @@ class SketchMemory:
     def empty(self) -> Sketch:
         """Return the sketch without rows."""
         return empty_sketch(self.dimension, self.size, lost=0.0 if self.keeps_account else None)
+
+    def empty_server(self) -> Sketch:
+        """Return the same, with room for what a server keeps."""
+        return self.empty().resized(self._largest)
+
+    @property
+    def _largest(self) -> int:
+        return self.size if self.server_size is None else self.server_size
 
     def read(self, summary: Sketch) -> SketchReading:
         """Read as (ridge + shed) I + S^T S, or as ridge I + S^T S."""
@@ -93,14 +104,27 @@ class SketchMemory:
         length = float(np.linalg.norm(theta))
         return theta if length <= self.longest else theta * (self.longest / length)
 
-    def sent(
+    def uploaded(
         self, summary: Sketch, moment: Array, at: Array | None, /
     ) -> tuple[Sketch | Narrow, Array]:
         """Round the rows, and the moment to float32, unless float64 is asked for."""
+        return self._sent(summary, summary, moment, at)
+
+    def downloaded(
+        self, summary: Sketch, moment: Array, at: Array | None, /
+    ) -> tuple[Sketch | Narrow, Array]:
+        """Do the same with as many of the server's rows as a message may have."""
+        size = self.size if self.sizing is None else self.sizing.size(summary, self.ridge)
+        short = summary if size == summary.size else summary.resized(size)
+        return self._sent(summary, short, moment, at)
+
+    def _sent(
+        self, whole: Sketch, short: Sketch, moment: Array, at: Array | None
+    ) -> tuple[Sketch | Narrow, Array]:
         if self.width == "float64":
-            return summary, moment
-        narrow = narrowed(summary, self.width)
-        moment = carried(moment, before=(summary,), after=narrow, at=at)
+            return short, carried(moment, before=(whole,), after=short, at=at)
+        narrow = narrowed(short, self.width)
+        moment = carried(moment, before=(whole,), after=narrow, at=at)
         return narrow, values(*rounded(moment[None], "float32"), "float32")[0]
 
     def opened(self, summary: Sketch | Narrow) -> Sketch:
@@ -108,13 +132,11 @@ class SketchMemory:
         return summary.sketch() if isinstance(summary, Narrow) else summary
 
     def merged(
-        self, ours: Sketch, theirs: Sketch | Narrow, moment: Array, at: Array | None, /
+        self, ours: Sketch, theirs: Sequence[Sketch | Narrow], moment: Array, at: Array | None, /
     ) -> tuple[Sketch, Array]:
-        """Merge, choose the size to go on with, and carry over what both cost."""
-        merged = ours.merge(theirs)
-        if self.sizing is not None:
-            merged = merged.resized(self.sizing.after(merged, self.ridge))
-        return merged, carried(moment, before=(ours, theirs), after=merged, at=at)
+        """Merge by one shrink, and carry over what that costs."""
+        merged = ours.merge(*theirs)
+        return merged, carried(moment, before=(ours, *theirs), after=merged, at=at)
 
     def check(self, summary: object) -> None:
         """Raise InvalidMessage unless it is a sketch of this dimension, size and width."""
@@ -128,7 +150,8 @@ class SketchMemory:
         if not isinstance(summary, Sketch | Narrow) or summary.dimension != self.dimension:
             return False
         size = summary.size
-        if not (2 <= size <= self.size if self.sizing else size == self.size):
+        fixed = size in (self.size, self._largest)
+        if not (2 <= size <= self._largest if self.sizing else fixed):
             return False
         lost = 0.0 if summary.lost is None else summary.lost
         sound = (
@@ -143,16 +166,13 @@ class SketchMemory:
 
     def pack(self, summary: Sketch) -> State:
         """Return rows and shed, and what else may differ."""
-        state: State = {"rows": summary.rows.copy(), "shed": summary.shed}
-        if self.keeps_account:
-            state |= {"size": summary.size, "lost": summary.lost}
-        return state
+        state: State = {"rows": summary.rows.copy(), "shed": summary.shed, "size": summary.size}
+        return state | ({} if summary.lost is None else {"lost": summary.lost})
 
     def unpack(self, state: State) -> Sketch:
         """Return the sketch that was packed."""
-        rows, size, lost = array(state, "rows", None, self.dimension), self.size, None
-        if self.keeps_account:
-            size, lost = integer(state, "size"), not_negative(state, "lost")
+        rows, size = array(state, "rows", None, self.dimension), integer(state, "size")
+        lost = not_negative(state, "lost") if self.keeps_account else None
         return restored(self, Sketch(rows, number(state, "shed"), size, lost))
 
 
@@ -160,7 +180,7 @@ def carried(
     moment: Array, *, before: tuple[Sketch | Narrow, ...], after: Sketch | Narrow, at: Array | None
 ) -> Array:
     """Return the moment that goes with ``after``: less by what it gets wrong of X^T X at ``at``."""
-    if at is None:
+    if at is None or before == (after,):
         return moment
     error = after.times(-at)
     for each in before:

@@ -36,8 +36,8 @@ class Sent(Protocol):
 class Summary(Sent, Protocol):
     """What is remembered of X^T X. Summaries of one kind can be merged."""
 
-    def merge(self, other: Any, /) -> Self:
-        """Return the summary of both histories."""
+    def merge(self, *others: Any) -> Self:
+        """Return the summary of all these histories."""
         ...
 
 
@@ -99,10 +99,11 @@ class Gram:
 
     download_scalars = upload_scalars
 
-    def merge(self, other: Self, /) -> Self:
-        """Return the Gram matrix of both histories. Cost O(d^2)."""
-        merged = replace(self, matrix=self.matrix + other.matrix)
-        return trusted(merged) if self.trusted and other.trusted else merged
+    def merge(self, *others: Self) -> Self:
+        """Return the Gram matrix of all these histories. Cost O(d^2) each."""
+        merged = replace(self, matrix=sum((each.matrix for each in others), self.matrix))
+        sound = self.trusted and all(each.trusted for each in others)
+        return trusted(merged) if sound else merged
 
     def read(self, ridge: float) -> GramReading:
         """Read as ridge I + X^T X. Cost O(d^3), once."""
@@ -148,22 +149,28 @@ class Sketch:
         """Rows d + rows + d + 2: rows, H, theta, shed and det."""
         return self.upload_scalars + len(self.rows)
 
-    def merge(self, other: Rows, /) -> Self:
-        """Return a sketch of both histories (paper, Alg. 2 lines 1-7). Cost O(l^3 + l^2 d).
+    def merge(self, *others: Rows) -> Self:
+        """Return a sketch of all these histories (paper, Alg. 2 lines 1-7). Cost O(l^3 + l^2 d).
 
-        The other's rows need not be orthogonal where they come rounded.
+        Several at once are stacked and shrunk once, which sheds less than one after another. Rows
+        that come rounded need not be orthogonal.
         """
-        shed = self.shed + other.shed
-        if len(self.rows) or not isinstance(other, Sketch) or len(other.rows) >= self.size:
-            rows, delta = shrink(np.vstack([self.rows, other.rows]), self.size)
+        first, *more = others
+        known = isinstance(first, Sketch) and len(first.rows) < self.size
+        if len(self.rows) or more or not known:
+            stack = np.vstack([self.rows, *(each.rows for each in others)])
+            rows, delta = shrink(stack, self.size)
         else:
-            rows, delta = other.rows.copy(), 0.0
-        merged = replace(self, rows=rows, shed=shed + delta)
+            rows, delta = first.rows.copy(), 0.0
+        shed = sum((each.shed for each in others), self.shed) + delta
+        merged = replace(self, rows=rows, shed=shed)
         if self.lost is not None:
-            mass = self.squares.sum() + other.squares.sum() - merged.squares.sum()
-            lost = self.lost + (other.lost or 0.0) + max(0.0, float(mass))
+            mass = sum((float(each.squares.sum()) for each in others), float(self.squares.sum()))
+            lost = sum((each.lost or 0.0 for each in others), self.lost)
+            lost += max(0.0, mass - float(merged.squares.sum()))
             object.__setattr__(merged, "lost", lost)
-        return trusted(merged) if self.trusted and other.trusted else merged
+        sound = self.trusted and all(each.trusted for each in others)
+        return trusted(merged) if sound else merged
 
     def resized(self, size: int) -> Self:
         """Return it with room for size - 1 rows, shedding what that leaves no room for.

@@ -139,7 +139,7 @@ def natural(text: str) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in parts if part]
 
 
-def _style() -> AbstractContextManager[None]:
+def style() -> AbstractContextManager[None]:
     """Set the look of everything drawn inside; ids and metadata are fixed, so files are too."""
     return matplotlib.rc_context(
         {
@@ -182,13 +182,17 @@ def panels_by_setting(found: Iterable[Curves]) -> list[Panel]:
 def _draw(
     panels: Sequence[Panel], quantity: Quantity, stem: Path, formats: Sequence[str]
 ) -> list[Path]:
-    with _style():
-        figure = compose(panels, quantity)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # laid out once, for all formats alike
-        paths = [stem.with_name(f"{stem.name}.{kind}") for kind in formats]
-        for path, kind in zip(paths, formats, strict=True):
-            figure.savefig(path, format=kind, metadata=UNDATED.get(kind, {}))
+    with style():
+        return save(compose(panels, quantity), stem, formats)
+
+
+def save(figure: Figure, stem: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Write a figure in several formats, laid out once for all of them."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in formats]
+    for path, kind in zip(paths, formats, strict=True):
+        figure.savefig(path, format=kind, metadata=UNDATED.get(kind, {}))
     return paths
 
 

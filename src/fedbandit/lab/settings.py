@@ -101,7 +101,7 @@ class Algorithm:
         if not self.tuned_as:
             return RECIPES[self.recipe](**params, seed=seed)
         params |= {"ridge": RIDGE, "radius": radius, "bounds": setting.bounds(rounds)}
-        if self.recipe in ("FSCLB", "FSCLB.lean", "FedLinUCB"):
+        if self.recipe in ("FSCLB", "FedLinUCB"):
             params["alpha"] = ALPHA
         if self.recipe in ("FSCLB", "SOFUL", "CBSCFD"):
             params["sketch_size"] = setting.sketch_size
@@ -124,16 +124,7 @@ PAPER_ALGORITHMS = (
     Algorithm(RANDOM, RANDOM, tuned_as=""),
 )
 OTHER_ALGORITHMS = tuple(
-    _own(name)
-    for name in (
-        "FSCLB.lean",
-        "AsyncLinUCB",
-        "DisLinUCB",
-        "LinUCB",
-        "Centralised",
-        "SOFUL",
-        "CBSCFD",
-    )
+    _own(name) for name in ("AsyncLinUCB", "DisLinUCB", "LinUCB", "Centralised", "SOFUL", "CBSCFD")
 )
 
 
@@ -153,7 +144,6 @@ def assumptions(algorithms: Iterable[Algorithm]) -> dict[str, str]:
     }
     if any(each.name == "AsyncLinUCB" for each in algorithms):
         shared |= {
-            "FSCLB.lean": "a size that chooses itself, within a twentieth of a matrix's bytes",
             "AsyncLinUCB": "gamma_U = gamma_D = 2, the growth that alpha = 1 asks for",
             "DisLinUCB": "D = T / (M d log T), which matches regret",
             "SOFUL, CBSCFD": "the setting's sketch size; like LinUCB, learners that never talk",

@@ -2,15 +2,35 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from fedbandit.core.recipe import Recipe
 from fedbandit.lab.curves import Curves, pick
-from fedbandit.lab.settings import Algorithm, Setting
+from fedbandit.lab.settings import Radius, Setting
 from fedbandit.lab.statistics import Estimate, estimate
 from fedbandit.lab.task import Task
 
 FIRST_SEED = 1_000_000
 GRID = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 TRIALS = 4
+
+
+class Line(Protocol):
+    """A line of a comparison; ``tuned_as`` names the line whose radius it shares."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def tuned_as(self) -> str:
+        """Whose radius it shares; its own name if it has its own, empty if it has none."""
+        ...
+
+    def build(self, setting: Setting, *, radius: Radius, rounds: int, seed: int) -> Recipe:
+        """Return the recipe for a setting."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -31,7 +51,7 @@ class Choice:
 
 def tuning_tasks(
     settings: Iterable[Setting],
-    algorithms: Iterable[Algorithm],
+    algorithms: Iterable[Line],
     *,
     grid: Sequence[float],
     trials: int,

@@ -1,0 +1,44 @@
+"""``fedbandit beyond``: our settings of FSCLB against the paper's own."""
+
+from argparse import Action, ArgumentParser, Namespace
+
+from fedbandit.cli.command import Command
+from fedbandit.cli.options import add_jobs, add_out, positive
+
+
+def _define(parser: ArgumentParser) -> list[Action]:
+    return [
+        add_out(parser, holds="tables, figures and runs"),
+        parser.add_argument(
+            "--trials", type=positive, metavar="N", help="trials per setting (default: 20)"
+        ),
+        parser.add_argument(
+            "--rounds", type=positive, metavar="N", help="rounds per trial (default: 20000)"
+        ),
+        parser.add_argument(
+            "--quick", action="store_true", help="few and short trials: about two minutes"
+        ),
+        add_jobs(parser),
+    ]
+
+
+def _execute(arguments: Namespace) -> None:
+    from fedbandit.lab.beyond import beyond
+    from fedbandit.lab.store import writable_directory
+
+    beyond(
+        out=writable_directory(arguments.out),
+        trials=arguments.trials,
+        rounds=arguments.rounds,
+        quick=arguments.quick,
+        jobs=arguments.jobs,
+    )
+
+
+BEYOND = Command(
+    name="beyond",
+    summary="Compare FSCLB.lean with the paper's FSCLB and FedLinUCB: bytes, regret, time.",
+    example="fedbandit beyond --quick --out beyond\nfedbandit beyond --out beyond",
+    define=_define,
+    execute=_execute,
+)
