@@ -19,10 +19,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The parameters of FSCLB as the twin knows them; ``most`` is the largest size."""
+    """The parameters of FSCLB as the twin knows them; ``most`` is the largest size of a message."""
 
     d: int
     most: int
+    server: int
     auto: bool = False
     buffer: int | None = None
     estimate: str = "averaged"
@@ -73,15 +74,15 @@ class Parcel:
     moment: Moment
 
 
-def nothing(plan: Plan) -> Parcel:
-    zero = np.zeros(plan.d)
-    return Parcel(Dense(np.zeros((0, plan.d)), 0.0, 0.0, plan.most), Moment(zero, zero, zero))
+def nothing(d: int, size: int) -> Parcel:
+    zero = np.zeros(d)
+    return Parcel(Dense(np.zeros((0, d)), 0.0, 0.0, size), Moment(zero, zero, zero))
 
 
 def shrunk(summary: Dense, size: int) -> Dense:
     """Shed down to size - 1 rows; the trace that goes is lost."""
     rows, delta = scfd(summary.rows, size) if len(summary.rows) else (summary.rows, 0.0)
-    squares = np.sum(rows**2, axis=1)
+    squares = np.sum(rows**2, axis=1)  # zeros are no rows
     rows = rows[squares > 1e-14 * squares.max(initial=0.0)]
     gone = max(0.0, float(np.sum(summary.rows**2) - np.sum(rows**2)))
     return Dense(rows, summary.shed + delta, summary.lost + gone, size)
@@ -147,34 +148,42 @@ def reference(plan: Plan, parcel: Parcel) -> Array | None:
     return theta if length <= plan.longest else theta * (plan.longest / length)
 
 
-def sent(plan: Plan, parcel: Parcel, at: Array | None) -> Parcel:
+def sent(plan: Plan, parcel: Parcel, size: int, at: Array | None) -> Parcel:
+    """Shed what has no room in the message, and round what has."""
+    summary = shrunk(parcel.summary, size)
     if plan.width == "float64":
-        return parcel
-    summary = rounded(parcel.summary, plan.width)
+        moment = carry(parcel.moment, parcel.summary.stands_for(), summary, at)
+        return Parcel(summary, moment)
+    summary = rounded(summary, plan.width)
     moment = carry(parcel.moment, parcel.summary.stands_for(), summary, at)
     off = moment.value.astype(np.float32).astype(float) - moment.value
     return Parcel(summary, replace(moment, slip=moment.slip + off))
 
 
-def next_size(plan: Plan, summary: Dense) -> int:
-    """Grow by a quarter while too much is shed; shrink by one while the smallest rows fit."""
-    squares = np.sum(summary.rows**2, axis=1)
-    allowed = plan.lam + 0.5 * (np.sum(squares) + summary.lost) / plan.d
-    if summary.shed > allowed:
-        return min(plan.most, summary.size + max(1, summary.size // 4))
-    needed = 1 + int(np.sum(squares > max(0.0, allowed / 2 - summary.shed)))
-    return max(2, summary.size - 1) if needed + 1 < summary.size else summary.size
+def size_of_downloads(plan: Plan, summary: Dense) -> int:
+    """Try all sizes: the smallest that sheds no more than is allowed, in all."""
+    if not plan.auto:
+        return plan.most
+    mass = float(np.sum(summary.rows**2)) + summary.lost
+    allowed = plan.lam + 0.5 * mass / plan.d
+    sizes = range(2, plan.most)
+    return next((size for size in sizes if shrunk(summary, size).shed <= allowed), plan.most)
 
 
-def merged(plan: Plan, ours: Parcel, theirs: Parcel, at: Array | None) -> Parcel:
-    one, other = ours.summary, theirs.summary
-    stacked = np.vstack([one.rows, other.rows])
-    both = Dense(stacked, one.shed + other.shed, one.lost + other.lost, one.size)
-    kept = shrunk(both, one.size)
-    if plan.auto:
-        kept = shrunk(kept, next_size(plan, kept))
-    before = one.stands_for() + other.stands_for()
-    return Parcel(kept, carry(ours.moment.plus(theirs.moment), before, kept, at))
+def merged(ours: Parcel, theirs: list[Parcel], at: Array | None) -> Parcel:
+    """Stack all rows and shrink them once."""
+    whole = [ours.summary, *(each.summary for each in theirs)]
+    both = Dense(
+        np.vstack([each.rows for each in whole]),
+        sum(each.shed for each in whole),
+        sum(each.lost for each in whole),
+        ours.summary.size,
+    )
+    kept, moment = shrunk(both, ours.summary.size), ours.moment
+    for each in theirs:
+        moment = moment.plus(each.moment)
+    before = np.sum([each.stands_for() for each in whole], axis=0)
+    return Parcel(kept, carry(moment, before, kept, at))
 
 
 @dataclass
@@ -183,11 +192,14 @@ class TwinServer:
     held: Parcel = field(init=False)
 
     def __post_init__(self) -> None:
-        self.held = nothing(self.plan)
+        self.held = nothing(self.plan.d, self.plan.server)
 
-    def receive(self, upload: Parcel) -> Parcel:
-        self.held = merged(self.plan, self.held, upload, reference(self.plan, self.held))
-        return sent(self.plan, self.held, reference(self.plan, self.held))
+    def merge(self, uploads: list[Parcel]) -> None:
+        self.held = merged(self.held, uploads, reference(self.plan, self.held))
+
+    def download(self) -> Parcel:
+        size = size_of_downloads(self.plan, self.held.summary)
+        return sent(self.plan, self.held, size, reference(self.plan, self.held))
 
 
 @dataclass
@@ -197,12 +209,11 @@ class TwinAgent:
     pending: Parcel = field(init=False)
 
     def __post_init__(self) -> None:
-        self.base = nothing(self.plan)
+        self.base = nothing(self.plan.d, self.plan.most)
         self._start()
 
     def _start(self) -> None:
-        empty = nothing(self.plan)
-        self.pending = replace(empty, summary=replace(empty.summary, size=self.base.summary.size))
+        self.pending = nothing(self.plan.d, self.base.summary.size)
 
     @property
     def at(self) -> Array | None:
@@ -222,7 +233,7 @@ class TwinAgent:
         if not exceeds(logdet(more) - logdet(V), np.log(1 + self.plan.alpha)):
             return None
         self._shed()
-        upload = sent(self.plan, self.pending, self.at)
+        upload = sent(self.plan, self.pending, self.base.summary.size, self.at)
         self._start()
         return upload
 
@@ -231,10 +242,11 @@ class TwinAgent:
         self._rebase(replace(download, summary=shrunk(download.summary, download.summary.size)))
 
     def keep(self, upload: Parcel) -> None:
-        self._rebase(merged(self.plan, self.base, upload, self.at))
+        self._rebase(merged(self.base, [upload], self.at))
 
     def joined(self, first: Parcel, second: Parcel) -> Parcel:
-        return sent(self.plan, merged(self.plan, first, second, self.at), self.at)
+        both = merged(first, [second], self.at)
+        return sent(self.plan, both, first.summary.size, self.at)
 
     def _rebase(self, base: Parcel) -> None:
         self.base = base

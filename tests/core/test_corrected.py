@@ -30,11 +30,17 @@ CADENCES = ["paper", "buffered", "roomy"]
 
 
 def pair(
-    *, size: int, auto: bool = False, cadence: str, estimate: Any, wire: Any, alpha: float = 1.0
+    *,
+    size: int,
+    server: int | None = None,
+    auto: bool = False,
+    cadence: str,
+    estimate: Any,
+    wire: Any,
+    alpha: float = 1.0,
 ) -> tuple[fb.Recipe, twin.Plan]:
-    """Return a recipe and the same for the twin."""
-    most = D + 1 if auto else size
-    buffer = {"paper": None, "buffered": max(9, most), "roomy": 3 * D}[cadence]
+    """Return a recipe and the same for the twin; ``size`` is the largest where it is "auto"."""
+    buffer = {"paper": None, "buffered": max(9, size), "roomy": 3 * D}[cadence]
     recipe = fb.FSCLB(
         dimension=D,
         sketch_size="auto" if auto else size,
@@ -45,11 +51,26 @@ def pair(
         wire=wire,
         cadence="paper" if buffer is None else "buffered",
         buffer=buffer,
+        budget=budget_for(size, wire) if auto else None,
+        server_size=server,
     )
     plan = twin.Plan(
-        d=D, most=most, auto=auto, buffer=buffer, estimate=estimate, width=wire, alpha=alpha
+        d=D,
+        most=size,
+        server=server or (min(2 * size, D + 1) if auto else size),
+        auto=auto,
+        buffer=buffer,
+        estimate=estimate,
+        width=wire,
+        alpha=alpha,
     )
     return recipe, plan
+
+
+def budget_for(size: int, wire: str) -> int:
+    number = {"float64": 8, "float16": 2, "int8": 1}[wire]
+    vector, scale = (8, 0) if wire == "float64" else (4, 4)
+    return 96 + vector * D + (size - 1) * (number * D + scale)
 
 
 def assert_same_server(server: fb.Server, held: twin.Parcel, *, rtol: float) -> None:
@@ -92,7 +113,8 @@ def test_decisions_and_uploads_are_the_twins(
             uploads += 1
             (answer,) = server.receive(upload)
             fleet[who].receive(answer.message)
-            twins[who].receive(dense.receive(parcel))
+            dense.merge([parcel])
+            twins[who].receive(dense.download())
     assert_same_server(server, dense.held, rtol=rounding_of(wire))
     assert 0 < uploads < 300
     assert server.summary.shed > 0.0  # type: ignore[attr-defined]
@@ -130,8 +152,18 @@ class Post:
         if self.uploads[who]:
             upload, parcel = self.uploads[who].pop(0)
             (answer,) = self.server.receive(upload)
+            self.dense.merge([parcel])
             assert isinstance(answer.message, fb.Download)
-            self.downloads[who].append((answer.message, self.dense.receive(parcel)))
+            self.downloads[who].append((answer.message, self.dense.download()))
+
+    def deliver_together(self, who: int) -> None:
+        """Let one merge take in whatever waits, and answer one agent."""
+        waiting = [pair for uploads in self.uploads.values() for pair in uploads]
+        if waiting:
+            self.server.merge([upload for upload, _ in waiting])
+            self.dense.merge([parcel for _, parcel in waiting])
+            self.uploads = {m: [] for m in range(M)}
+            self.downloads[who].append((self.server.download(), self.dense.download()))
 
     def deliver_download(self, who: int) -> None:
         if self.downloads[who]:
@@ -145,17 +177,30 @@ class Post:
 @settings(max_examples=4)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    size=st.sampled_from([2, 4, 7, D + 1]),
+    size=st.sampled_from([(2, None), (4, None), (4, 9), (7, D + 1), (D + 1, None)]),
     auto=st.booleans(),
     estimate=st.sampled_from(["averaged", "corrected", "corrected"]),
     alpha=st.sampled_from([0.1, 1.0]),
 )
 def test_no_error_is_forgotten_however_slow_the_post(
-    cadence: str, wire: str, seed: int, size: int, auto: bool, estimate: str, alpha: float
+    cadence: str,
+    wire: str,
+    seed: int,
+    size: tuple[int, int | None],
+    auto: bool,
+    estimate: str,
+    alpha: float,
 ) -> None:
     rng = np.random.default_rng(seed)
+    most, server = size
     recipe, plan = pair(
-        size=size, auto=auto, cadence=cadence, estimate=estimate, wire=wire, alpha=alpha
+        size=most,
+        server=server,
+        auto=auto,
+        cadence=cadence,
+        estimate=estimate,
+        wire=wire,
+        alpha=alpha,
     )
     post = Post(recipe, plan)
     for this in synthetic(seed=seed % 1000, spectrum="power-law", decay=0.5).rounds(120):
@@ -164,6 +209,8 @@ def test_no_error_is_forgotten_however_slow_the_post(
         for act in (post.join, post.deliver_upload, post.deliver_download):
             if rng.random() < 0.5:
                 act(who)
+        if rng.random() < 0.05:
+            post.deliver_together(who)
     assert_same_server(post.server, post.dense.held, rtol=rounding_of(wire))
 
 

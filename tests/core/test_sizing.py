@@ -28,24 +28,22 @@ def sketch(squares: list[float], *, size: int, shed: float, lost: float = 0.0) -
 @given(
     squares=st.lists(st.floats(1e-6, 1e6), max_size=8),
     spare=st.integers(1, 4),
+    most=st.integers(2, 9),
     shed=st.floats(0.0, 1e6),
     lost=st.floats(0.0, 1e6),
     ridge=st.sampled_from([1e-3, 1.0, 1e3]),
 )
-def test_sizes_stay_in_their_range_and_move_as_told(
-    squares: list[float], spare: int, shed: float, lost: float, ridge: float
+def test_it_is_the_smallest_size_that_sheds_no_more_than_is_allowed(
+    squares: list[float], spare: int, most: int, shed: float, lost: float, ridge: float
 ) -> None:
-    size = max(2, len(squares) + spare)
-    rule = Sizing(most=max(size, 10), tolerance=0.5)
-    now = sketch(squares, size=size, shed=shed, lost=lost)
-    then = rule.after(now, ridge)
-    allowed = ridge + 0.5 * (now.squares.sum() + lost) / 8
-    assert 2 <= then <= rule.most
-    if shed > allowed:
-        assert size < then <= max(size + 1, 1.25 * size) or then == size == rule.most
-    else:
-        assert size - 1 <= then <= size
-        assert now.resized(then).shed <= max(allowed / 2, shed) * (1 + 1e-12)
+    held = sketch(squares, size=max(2, most, len(squares) + spare), shed=shed, lost=lost)
+    size = Sizing(most=most, tolerance=0.5).size(held, ridge)
+    allowed = ridge + 0.5 * (held.squares.sum() + lost) / 8
+    assert 2 <= size <= most
+    if size < most and shed <= allowed:
+        assert held.resized(size).shed <= allowed * (1 + 1e-12)
+    if size > 2:
+        assert held.resized(size - 1).shed > allowed * (1 - 1e-12)
 
 
 def play(
@@ -82,7 +80,7 @@ def test_no_message_exceeds_its_budget(width: Width) -> None:
         for message in (upload, download):
             assert len(wire.encode(message)) <= budget
             assert 2 <= size_of(message) <= recipe.parts.memory.empty().size  # type: ignore[attr-defined]
-        assert size_of(download) == server.summary.size  # type: ignore[attr-defined]
+        assert size_of(download) <= server.summary.size  # type: ignore[attr-defined]
         sizes.append(size_of(download))
     assert len(sizes) > 20
     assert max(sizes) >= 5
@@ -108,7 +106,7 @@ def test_the_largest_message_just_fits(d: int, width: Width) -> None:
     rows = np.zeros((size - 1, d))
     rows[np.arange(size - 1), np.arange(size - 1)] = np.arange(1.0, size)
     full = Sketch(rows, 0.1, size, 0.1)
-    summary, moment = recipe.parts.memory.sent(full, np.full(d, 0.1), None)
+    summary, moment = recipe.parts.memory.uploaded(full, np.full(d, 0.1), None)
     largest = 2**32 - 1
     for message in (
         fb.Upload(largest, summary, moment, largest),
@@ -132,20 +130,19 @@ def sizes_on(**spectrum: Any) -> list[int]:
 
 
 def test_it_grows_under_heavy_tails() -> None:
-    """While little has been seen it shrinks; then every direction turns out to matter."""
+    """While little has been seen few rows do; then every direction turns out to matter."""
     sizes = sizes_on()
-    assert min(sizes) < 12
+    assert sizes[0] == 2
     assert sizes[-1] == D + 1
 
 
 @pytest.mark.parametrize(
     ("spectrum", "most"),
-    [({"spectrum": "low-rank", "rank": 2}, 5), ({"spectrum": "power-law", "decay": 3.0}, 9)],
+    [({"spectrum": "low-rank", "rank": 2}, 3), ({"spectrum": "power-law", "decay": 3.0}, 9)],
 )
-def test_it_shrinks_under_light_tails(spectrum: dict[str, Any], most: int) -> None:
-    sizes = sizes_on(**spectrum)
-    assert sizes[0] == D
-    assert sizes[-1] <= most
+def test_it_stays_small_under_light_tails(spectrum: dict[str, Any], most: int) -> None:
+    """A rank of two needs two rows, and a size is one more."""
+    assert max(sizes_on(**spectrum)[20:]) <= most
 
 
 def test_an_upload_has_the_size_that_the_agent_was_told() -> None:
