@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import fedbandit as fb
 from fedbandit import errors
-from fedbandit.core.narrow import Narrow, narrowed
+from fedbandit.core.narrow import Narrow, narrowed, rounded
 from fedbandit.core.summary import Sketch, empty_sketch, sketch_of
 from fedbandit.worlds import Round, World
 from tests.core import literal_beyond as twin
@@ -356,3 +356,38 @@ def test_recipes_that_carry_nothing_keep_no_account(build: Callable[..., fb.Reci
     memory = build(**given_).parts.memory
     assert memory.reference(memory.empty(), np.ones(D)) is None
     assert getattr(memory.empty(), "lost", None) is None
+
+
+SENT = Sketch(np.eye(D)[:3], 0.5, 4, 0.25)
+CODED = rounded(SENT.rows, "int8")
+STRANGERS: dict[str, tuple[dict[str, Any], object]] = {
+    "narrow for float64": ({}, narrowed(SENT, "int8")),
+    "another width": ({"wire": "int8"}, narrowed(SENT, "float16")),
+    "no account": ({}, Sketch(SENT.rows, 0.5, 4)),
+    "an account that nobody asked for": ({"estimate": "paper"}, SENT),
+    "a larger size": ({}, Sketch(SENT.rows, 0.5, 5, 0.25)),
+    "a smaller size": ({}, Sketch(SENT.rows[:1], 0.5, 3, 0.25)),
+    "more rows than its size": ({}, Sketch(np.eye(D)[:4], 0.5, 4, 0.25)),
+    "another dimension": ({}, Sketch(np.eye(3)[:2], 0.5, 4, 0.25)),
+    "rows at angles": ({}, Sketch(np.ones((2, D)), 0.5, 4, 0.25)),
+    "shed below 0": ({}, Sketch(SENT.rows, -0.5, 4, 0.25)),
+    "shed that is no number": ({"wire": "int8"}, Narrow("int8", *CODED, np.nan, 4, 0.0)),
+    "lost below 0": ({"wire": "int8"}, Narrow("int8", *CODED, 0.5, 4, -1.0)),
+    "endless lost": ({"wire": "int8"}, Narrow("int8", *CODED, 0.5, 4, np.inf)),
+    "a scale too few": ({"wire": "int8"}, Narrow("int8", CODED[0], CODED[1][1:], 0.5, 4, 0.0)),
+    "rows too long": ({"wire": "int8"}, Narrow("int8", CODED[0], CODED[1] * 1e80, 0.5, 4, 0.0)),
+}
+
+
+@pytest.mark.parametrize("case", STRANGERS)
+def test_what_another_recipe_sends_is_refused_and_changes_nothing(case: str) -> None:
+    changed, summary = STRANGERS[case]
+    given_: dict[str, Any] = {"dimension": D, "sketch_size": 4, "agents": 1, "estimate": "averaged"}
+    recipe = fb.FSCLB(**(given_ | changed))
+    agent, server = recipe.agent(0), recipe.server()
+    zero = np.zeros(D)
+    with pytest.raises(errors.InvalidMessage, match="lost"):
+        server.receive(fb.Upload(0, summary, zero, 1))  # type: ignore[arg-type]
+    with pytest.raises(errors.InvalidMessage, match="expected a sketch of size 4"):
+        agent.receive(fb.Download(summary, zero, 1, 1))  # type: ignore[arg-type]
+    assert (server.version, agent.version, server.summary.shed) == (0, 0, 0.0)  # type: ignore[attr-defined]
