@@ -161,11 +161,11 @@ def sent(plan: Plan, parcel: Parcel, size: int, at: Array | None) -> Parcel:
 
 
 def size_of_downloads(plan: Plan, summary: Dense) -> int:
-    """Try all sizes: the smallest that sheds no more than is allowed, in all."""
+    """Try all sizes: the smallest with which no more is shed than is allowed, or has been."""
     if not plan.auto:
         return plan.most
     mass = float(np.sum(summary.rows**2)) + summary.lost
-    allowed = plan.lam + 0.5 * mass / plan.d
+    allowed = max(plan.lam + 0.5 * mass / plan.d, summary.shed)
     sizes = range(2, plan.most)
     return next((size for size in sizes if shrunk(summary, size).shed <= allowed), plan.most)
 

@@ -168,6 +168,7 @@ class Post:
     def deliver_download(self, who: int) -> None:
         if self.downloads[who]:
             message, parcel = self.downloads[who].pop(0)
+            assert message.summary.size == parcel.summary.size  # type: ignore[attr-defined]
             self.fleet[who].receive(message)
             self.twins[who].receive(parcel)
 
