@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 
 from fedbandit import wire
 from fedbandit.core.messages import Download
@@ -17,11 +16,16 @@ from fedbandit.service.store import Locked, Store
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posted:
-    """A sync that has passed the door, its sender, and its size in bytes."""
+    """A sync that has passed the door, its sender, and its size in bytes.
+
+    ``token`` is the digest of the token that opened the door; whether it still does is asked in the
+    transaction. None where no token is asked for.
+    """
 
     agent: str
     sync: wire.Sync
     size: int
+    token: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +36,11 @@ class Answer:
     merged: bool
 
 
-Outcome = Answer | InvalidMessage
+class Revoked(Exception):
+    """The token that opened the door opens it no more."""
+
+
+Outcome = Answer | InvalidMessage | Revoked
 
 
 class Reborn(Exception):
@@ -50,7 +58,7 @@ class Committer:
     def __init__(self, store: Store, served: Served) -> None:
         self._store, self._served = store, served
         self._held: Server | None = None
-        self._bytes = b""
+        self._bytes, self._digest = b"", b""
 
     def commit(self, batch: Sequence[Posted]) -> list[Outcome]:
         """Merge, commit, and return an outcome for each upload; raise if nothing was committed.
@@ -61,27 +69,31 @@ class Committer:
         with self._store.lock(self._served.model.name) as locked:
             if locked.model.incarnation != self._served.model.incarnation:
                 raise Reborn
-            if held is None or sha256(self._bytes).digest() != locked.digest:
-                self._bytes = locked.state()
+            if held is None or self._digest != locked.digest:
+                self._bytes, self._digest = locked.state(), locked.digest
                 held = server_at(self._served.recipe, self._bytes)
             merges = self._merge(locked, held, batch)
         self._held = held
         download = held.download()
         return [
-            each
-            if isinstance(each, InvalidMessage)
-            else Answer(self._answer(posted, each, download), each.merged)
+            Answer(self._answer(posted, each, download), each.merged)
+            if isinstance(each, _Merge)
+            else each
             for posted, each in zip(batch, merges, strict=True)
         ]
 
     def _merge(
         self, locked: Locked, server: Server, batch: Sequence[Posted]
-    ) -> list["_Merge | InvalidMessage"]:
+    ) -> list["_Merge | InvalidMessage | Revoked"]:
         before = server.version
+        opened = locked.opened({posted.token for posted in batch if posted.token is not None})
         ledgers = locked.ledgers({posted.agent for posted in batch})
         touched: dict[str, Ledger] = {}
-        merges: list[_Merge | InvalidMessage] = []
+        merges: list[_Merge | InvalidMessage | Revoked] = []
         for posted in batch:
+            if posted.token is not None and opened.get(posted.token) != posted.agent:
+                merges.append(Revoked())
+                continue
             ledger = touched.get(posted.agent, ledgers[posted.agent])
             try:
                 done = _merge_one(self._served, server, ledger, posted.sync)
@@ -96,6 +108,7 @@ class Committer:
             locked.write(
                 state=self._bytes, version=server.version, count=server.count, ledgers=touched
             )
+            self._digest = locked.digest
         return merges
 
     def _answer(self, posted: Posted, merge: "_Merge", download: Download) -> bytes:

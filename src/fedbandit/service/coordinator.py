@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from fedbandit import wire
 from fedbandit.core.messages import Download
 from fedbandit.errors import InvalidMessage, LocalError, UnknownName
-from fedbandit.service.batch import Answer, Committer, Posted, Reborn
+from fedbandit.service.batch import Answer, Committer, Posted, Reborn, Revoked
 from fedbandit.service.door import check_sync
 from fedbandit.service.merger import Merger
 from fedbandit.service.metrics import Metrics
@@ -56,14 +56,21 @@ class Coordinator:
         """Whether new syncs are refused because it is about to end."""
         return self._stopped or self._told_to_stop()
 
-    async def admit(self, secret: str, *, model: str | None, agent: str | None) -> None:
-        """Raise Refusal (401) unless the token opens this agent of this model."""
+    async def admit(
+        self, secret: str, *, model: str | None, agent: str | None, asked_again: bool = False
+    ) -> bytes | None:
+        """Raise Refusal (401) unless the token opens this agent of this model; return its digest.
+
+        Where the store will be ``asked_again`` before anything is told or changed, a token that was
+        good once will do. Without tokens there is no digest.
+        """
         if self.settings.open:
-            return
+            return None
         digest = digest_of(secret)
-        token = await self._token(digest)
+        token = await self._token(digest, asked_again=asked_again)
         if not opens(token, digest, model=model, agent=agent):
             raise unauthorised()
+        return digest
 
     async def served(self, name: str) -> Served:
         """Return a model; raise Refusal (404) if there is none."""
@@ -80,13 +87,20 @@ class Coordinator:
         self._models[name] = (time.monotonic() + self.settings.remember_seconds, known)
         return known
 
-    async def sync(self, served: Served, agent: str, body: bytes) -> Answer:
-        """Merge an upload, exactly once and durably, and return the answer."""
-        posted = await self._checked(served, agent, body)
+    async def sync(self, served: Served, agent: str, body: bytes, *, token: bytes | None) -> Answer:
+        """Merge an upload, exactly once and durably, and return the answer.
+
+        ``token`` is the digest that ``admit`` returned; it is looked up again in the transaction.
+        """
+        posted = await self._checked(served, agent, body, token)
         try:
             return await self._mergers[served.model.incarnation].merge(posted)
         except InvalidMessage as error:
             raise refused(error) from error
+        except Revoked as error:
+            if token is not None:
+                self._tokens.pop(token, None)
+            raise unauthorised() from error
         except (Reborn, UnknownName) as error:
             self._models.pop(served.model.name, None)
             raise not_now("model", "the model was deleted or made anew; join again") from error
@@ -139,11 +153,13 @@ class Coordinator:
         commit = Committer(self._store, served).commit
         return Merger(commit, self._merges, batch=self.settings.batch, note=note)
 
-    async def _checked(self, served: Served, agent: str, body: bytes) -> Posted:
+    async def _checked(
+        self, served: Served, agent: str, body: bytes, token: bytes | None
+    ) -> Posted:
         def decoded() -> Posted:
             sync = wire.decode_sync(body)
             check_sync(served, sync)
-            return Posted(agent, sync, len(body))
+            return Posted(agent, sync, len(body), token)
 
         try:
             if len(body) <= _INLINE:
@@ -152,9 +168,9 @@ class Coordinator:
         except InvalidMessage as error:
             raise refused(error) from error
 
-    async def _token(self, digest: bytes) -> Token | None:
+    async def _token(self, digest: bytes, *, asked_again: bool) -> Token | None:
         until, known = self._tokens.get(digest, (0.0, None))
-        if known is not None and until > time.monotonic():
+        if known is not None and (asked_again or until > time.monotonic()):
             return known
         token = await self._asked(lambda: self._store.token(digest))
         if token is None:

@@ -70,7 +70,7 @@ def _check_upload(served: Served, upload: Upload) -> None:
 
 def _check_form(served: Served, upload: Upload) -> None:
     """Raise InvalidMessage unless the summary has the kind and shape of the recipe's."""
-    match upload.summary, served.recipe.parts.memory.empty():
+    match upload.summary, served.empty:
         case Gram(matrix), Gram(like):
             fits, field = matrix.shape == like.shape, "upload.summary.matrix"
         case Sketch(rows, shed, size), Sketch() as like:

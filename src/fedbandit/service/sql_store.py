@@ -195,6 +195,16 @@ class LockedModel:
         """Return its state."""
         return _select_state(self._session, self.model.name)
 
+    def opened(self, digests: Collection[bytes]) -> dict[bytes, str]:
+        """Return the agents of this model that tokens open, by digest."""
+        if not digests:
+            return {}
+        rows = self._session.run(
+            f"SELECT digest, agent FROM tokens WHERE digest IN ({_places(digests)}) AND model = ?",
+            [*digests, self.model.name],
+        )
+        return {bytes(digest): agent for digest, agent in rows}
+
     def ledgers(self, agents: Collection[str]) -> dict[str, Ledger]:
         """Return the ledgers of some agents."""
         self._before = _select_ledgers(self._session, self.model.name, sorted(agents))
@@ -204,9 +214,10 @@ class LockedModel:
         self, *, state: bytes, version: int, count: int, ledgers: Mapping[str, Ledger]
     ) -> None:
         """Replace the state and some ledgers."""
+        self.digest = sha256(state).digest()
         self._session.run(
             "UPDATE models SET state = ?, digest = ?, version = ?, count = ? WHERE name = ?",
-            (state, sha256(state).digest(), version, count, self.model.name),
+            (state, self.digest, version, count, self.model.name),
         )
         _upsert_ledgers(self._session, self.model.name, ledgers, self._before)
 
@@ -243,7 +254,7 @@ def _select_ledgers(
     """Return the ledgers of some agents, or of all, that ever sent something."""
     which, values = "model = ?", [model]
     if agents is not None:
-        which += f" AND agent IN ({', '.join('?' * len(agents))})"
+        which += f" AND agent IN ({_places(agents)})"
         values += agents
     lives: dict[str, dict[bytes, Life]] = {}
     for agent, life, *rest in session.run(
@@ -280,6 +291,10 @@ def _upsert_ledgers(
         "DO UPDATE SET sequence = excluded.sequence, version = excluded.version",
         changed,
     )
+
+
+def _places(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _totals(ledger: Ledger) -> tuple[Any, ...]:
