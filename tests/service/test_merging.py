@@ -13,7 +13,7 @@ from fedbandit import wire
 from fedbandit.core.summary import Summary
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.batch import Answer, Committer, Posted
-from fedbandit.service.merging import merge
+from fedbandit.service.merging import check_upload, merge
 from fedbandit.service.model import Served, server_at
 from fedbandit.service.store import Archive, Store
 from fedbandit.service.stores import open_store
@@ -91,7 +91,8 @@ def test_a_merge_that_is_refused_changes_nothing_and_others_leave_a_sound_state(
 
 def _refused(recipe: fb.Recipe, server: fb.Server, upload: fb.Upload) -> str | None:
     try:
-        merge(recipe, server, upload)
+        check_upload(recipe, upload)
+        merge(recipe, server, [upload])
     except InvalidMessage as error:
         return error.field
     return None
@@ -112,10 +113,10 @@ def _scaled(upload: fb.Upload, scale: float) -> fb.Upload:
 def test_a_moment_that_overflows_is_undone() -> None:
     server, upload = RECIPE.server(), upload_for(RECIPE, 1)
     huge = fb.Upload(0, upload.summary, np.full(4, 1e308), 6)
-    merge(RECIPE, server, huge)
+    merge(RECIPE, server, [huge])
     before = wire.encode(server.download())
     with pytest.raises(InvalidMessage) as caught:
-        merge(RECIPE, server, huge)
+        merge(RECIPE, server, [huge])
     assert caught.value.field == "upload.moment"
     assert wire.encode(server.download()) == before
 

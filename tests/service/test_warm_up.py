@@ -26,7 +26,7 @@ for recipe in (fb.FSCLB(dimension=9, sketch_size=5, agents=1), fb.FedLinUCB(dime
     server = recipe.server()
     for seed in range(3):
         sync = wire.decode_sync(wire.encode_sync(sync_for(recipe, seed)))
-        merge(recipe, server, sync.upload)
+        merge(recipe, server, [sync.upload] * (1 + seed))
         server = server_at(recipe, wire.encode(server.download()))
 print(compiled() == before and ("halved_eigenpairs" in before) == COMPILES)
 """

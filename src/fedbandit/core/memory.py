@@ -5,7 +5,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from fedbandit.core.linalg import Array
+from fedbandit.core.linalg import Array, skew
 from fedbandit.core.pending import Pending
 from fedbandit.core.pending_gram import PendingGram
 from fedbandit.core.pending_rows import PendingRows
@@ -197,11 +197,10 @@ def _is_gram(matrix: Array) -> bool:
 
 
 def _are_orthogonal(rows: Array) -> bool:
-    if rows.dtype != np.float64 or rows.ndim != 2 or not bool((np.abs(rows) < 1e75).all()):
+    if rows.dtype != np.float64 or rows.ndim != 2:
         return False
-    gram = rows @ rows.T
-    skew = np.abs(gram - np.diag(gram.diagonal()))
-    return bool(skew.max(initial=0.0) <= _SKEW * gram.max(initial=0.0))
+    square, product = skew(rows)
+    return square < _HUGE and product <= _SKEW * square
 
 
 def _restored(memory: Memory, summary: S) -> S:

@@ -13,6 +13,7 @@ asked by ``merging``, in another thread.
 """
 
 from http import HTTPStatus
+from math import isfinite, sqrt
 
 import numpy as np
 
@@ -56,13 +57,16 @@ def _check_upload(served: Served, upload: Upload) -> None:
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise _misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
-    length, most = float(np.linalg.norm(upload.moment)), most / limits.arm_norm * limits.reward
+    length, most = (
+        sqrt(float(upload.moment @ upload.moment)),
+        most / limits.arm_norm * limits.reward,
+    )
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise _misfit("upload.moment", f"a length of {length:g}", expected)
     if length:
         along = _along(upload, upload.moment / length) + _UNSEEN * mass
-        most = limits.reward * float(np.sqrt(_LOOSE * upload.count * along))
+        most = limits.reward * sqrt(_LOOSE * upload.count * along)
         if not length <= most:
             expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
             raise _misfit("upload.moment", f"a length of {length:g}", expected)
@@ -100,9 +104,10 @@ def _mass(upload: Upload) -> float:
     match upload.summary:
         case Sketch() as sketch:
             trace = float(sketch.squares.sum())
-            if not np.isfinite(trace):
+            if not isfinite(trace):
                 raise _misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
-            if ((sketch.squares < _TINY) & sketch.rows.any(axis=1)).any():
+            short = sketch.squares < _TINY
+            if short.any() and sketch.rows[short].any():
                 raise _misfit("upload.summary.rows", "a row too short to square", "none")
             return trace + sketch.shed
         case Gram(matrix):
@@ -117,7 +122,8 @@ def _along(upload: Upload, direction: Array) -> float:
     """Return what u^T (X^T X) u is at most, for a direction u of length 1."""
     match upload.summary:
         case Sketch(rows, shed, _):
-            return float(np.square(rows @ direction).sum()) + shed
+            parts = rows @ direction
+            return float(parts @ parts) + shed
         case Gram(matrix):
             return max(float(direction @ matrix @ direction), 0.0)
         case _:
