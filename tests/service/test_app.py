@@ -372,6 +372,23 @@ def _bearer(secret: str) -> dict[str, str]:
 # Not now -------------------------------------------------------------------------------------
 
 
+def test_beyond_its_connections_it_says_when_to_come_back_and_hangs_up(url: str) -> None:
+    settings = Settings(open=True, connections=2)
+    open_now = [3, 2]
+    coordinator = Coordinator(open_store(url), settings, connected=lambda: open_now[0])
+    with TestClient(app_of(coordinator)) as client:
+        assert client.get("/healthz").status_code == 200
+        body = wire.encode_sync(sync_for(RECIPE, 1))
+        for answer in (
+            client.get(state_path()),
+            client.post(sync_path(), content=body, headers=BODY),
+        ):
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            assert answer.headers["connection"] == "close"
+        open_now.pop(0)
+        assert post(client, sync_for(RECIPE, 1)).merged
+
+
 def test_a_full_queue_says_when_to_come_back(url: str) -> None:
     with client_of(url, Settings(open=True, queue=0)) as client:
         body = wire.encode_sync(sync_for(RECIPE, 1))

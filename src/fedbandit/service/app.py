@@ -86,12 +86,13 @@ class _Doors:
             body = await self._body(request, served.largest_body)
             with coordinator.turns.waiting(len(body)):
                 answer = await coordinator.sync(served, agent, body, token=token)
-        metrics = coordinator.metrics
-        outcome = "merged" if answer.merged else "copy"
-        metrics.count("fedbandit_uploads_total", model=model, outcome=outcome)
-        metrics.count("fedbandit_received_bytes_total", len(body), model=model)
-        metrics.count("fedbandit_sent_bytes_total", len(answer.body), model=model)
-        metrics.took(time.perf_counter() - started)
+        coordinator.metrics.synced(
+            model,
+            merged=answer.merged,
+            received=len(body),
+            sent=len(answer.body),
+            seconds=time.perf_counter() - started,
+        )
         return Response(answer.body, media_type=wire.MEDIA_TYPE)
 
     async def state(self, request: Request) -> Response:
@@ -145,6 +146,7 @@ class _Doors:
         self, request: Request, *, asked_again: bool
     ) -> tuple[str, str, bytes | None]:
         """Return the model, who talks, and the token's digest once it was seen to open that."""
+        self._coordinator.check_crowd()
         model, agent = request.path_params["model"], request.path_params["agent"]
         secret = bearer(request.headers.get("authorization"))
         token = await self._coordinator.admit(
@@ -207,7 +209,10 @@ def _check_names(model: str, agent: str) -> None:
 
 
 def _check_media_type(request: Request) -> None:
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    told = request.headers.get("content-type", "")
+    if told == wire.MEDIA_TYPE:
+        return
+    given = told.partition(";")[0].strip().lower()
     if given != wire.MEDIA_TYPE:
         message = f"got {given[:80]!r}; expected {wire.MEDIA_TYPE}"
         raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "content-type", message)

@@ -32,21 +32,28 @@ _log = logging.getLogger("fedbandit.service")
 class Coordinator:
     """Serves the models of one store. All methods run in the event loop; the store in threads.
 
-    ``told_to_stop`` says whether the program has been asked to end. ``abandoned`` is True once it
-    has stopped with a thread still waiting for the store.
+    ``told_to_stop`` says whether the program has been asked to end, ``connected`` how many
+    connections there are. ``abandoned`` is True once it has stopped with a thread still waiting for
+    the store.
     """
 
     def __init__(
-        self, store: Store, settings: Settings, *, told_to_stop: Callable[[], bool] = lambda: False
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        told_to_stop: Callable[[], bool] = lambda: False,
+        connected: Callable[[], int] = lambda: 0,
     ) -> None:
         self.settings, self.metrics, self.turns = settings, Metrics(), Turns(settings)
         self.abandoned = False
-        self._told_to_stop, self._stopped = told_to_stop, False
+        self._told_to_stop, self._connected, self._stopped = told_to_stop, connected, False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
         self._merges = ThreadPoolExecutor(4, "fedbandit-merge")
         self._asking: set[Future[Any]] = set()
         self._tokens: dict[bytes, tuple[float, Token]] = {}
+        self._admitted: set[tuple[bytes | None, str | None, str | None]] = set()
         self._models: dict[str, tuple[float, Served]] = {}
         self._mergers: dict[str, Merger] = {}
         self._away = False
@@ -56,20 +63,29 @@ class Coordinator:
         """Whether new syncs are refused because it is about to end."""
         return self._stopped or self._told_to_stop()
 
+    def check_crowd(self) -> None:
+        """Raise Refusal (503), which closes the connection, if there are more than there may be."""
+        if self._connected() > self.settings.connections:
+            raise not_now("coordinator", "too many connections are open", closes=True)
+
     async def admit(
         self, secret: str, *, model: str | None, agent: str | None, asked_again: bool = False
     ) -> bytes | None:
         """Raise Refusal (401) unless the token opens this agent of this model; return its digest.
 
         Where the store will be ``asked_again`` before anything is told or changed, a token that was
-        good once will do. Without tokens there is no digest.
+        good once for these names will do. Without tokens there is no digest.
         """
         if self.settings.open:
             return None
         digest = digest_of(secret)
-        token = await self._token(digest, asked_again=asked_again)
-        if not opens(token, digest, model=model, agent=agent):
+        if asked_again and (digest, model, agent) in self._admitted:
+            return digest
+        if not opens(await self._token(digest), digest, model=model, agent=agent):
             raise unauthorised()
+        if len(self._admitted) >= _REMEMBERED:
+            self._admitted.clear()
+        self._admitted.add((digest, model, agent))
         return digest
 
     async def served(self, name: str) -> Served:
@@ -98,6 +114,7 @@ class Coordinator:
         except InvalidMessage as error:
             raise refused(error) from error
         except Revoked as error:
+            self._admitted.discard((token, served.model.name, agent))
             if token is not None:
                 self._tokens.pop(token, None)
             raise unauthorised() from error
@@ -168,9 +185,9 @@ class Coordinator:
         except InvalidMessage as error:
             raise refused(error) from error
 
-    async def _token(self, digest: bytes, *, asked_again: bool) -> Token | None:
+    async def _token(self, digest: bytes) -> Token | None:
         until, known = self._tokens.get(digest, (0.0, None))
-        if known is not None and (asked_again or until > time.monotonic()):
+        if known is not None and until > time.monotonic():
             return known
         token = await self._asked(lambda: self._store.token(digest))
         if token is None:
