@@ -21,6 +21,7 @@ from fedbandit.core.linalg import Array
 from fedbandit.core.messages import Upload, check_moment
 from fedbandit.core.summary import Gram, Sketch
 from fedbandit.errors import InvalidMessage, complaint
+from fedbandit.service.evidence import evidence
 from fedbandit.service.model import Served
 from fedbandit.service.refusal import Refusal
 from fedbandit.wire import Sync
@@ -28,7 +29,6 @@ from fedbandit.wire import Sync
 _LOOSE = 1.0 + 1e-9
 _PAIRED = 1.0 + 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
 _UNSEEN = 1e-9  # the share of the trace by which rounding may have hidden evidence
-_TINY = float(np.finfo(np.float64).tiny)
 
 
 def check_sync(served: Served, sync: Sync) -> None:
@@ -53,23 +53,19 @@ def _check_upload(served: Served, upload: Upload) -> None:
     except InvalidMessage as error:
         raise InvalidMessage(str(error), field="upload.moment") from error
     _check_form(served, upload)
-    mass, most = _mass(upload), _LOOSE * upload.count * limits.arm_norm**2
+    mass, length, along = _evidence(upload)
+    most = _LOOSE * upload.count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise _misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
-    length, most = (
-        sqrt(float(upload.moment @ upload.moment)),
-        most / limits.arm_norm * limits.reward,
-    )
+    most = most / limits.arm_norm * limits.reward
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise _misfit("upload.moment", f"a length of {length:g}", expected)
-    if length:
-        along = _along(upload, upload.moment / length) + _UNSEEN * mass
-        most = limits.reward * sqrt(_LOOSE * upload.count * along)
-        if not length <= most:
-            expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
-            raise _misfit("upload.moment", f"a length of {length:g}", expected)
+    most = limits.reward * sqrt(_LOOSE * upload.count * (along + _UNSEEN * mass))
+    if not length <= most:
+        expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
+        raise _misfit("upload.moment", f"a length of {length:g}", expected)
 
 
 def _check_form(served: Served, upload: Upload) -> None:
@@ -99,35 +95,27 @@ def _said(upload: Upload) -> str:
             return f"a {type(upload.summary).__name__}"
 
 
-def _mass(upload: Upload) -> float:
-    """Return what the trace of X^T X is at least."""
+def _evidence(upload: Upload) -> tuple[float, float, float]:
+    """Return what the trace of X^T X is at least, |moment|, and what u^T (X^T X) u is at most.
+
+    u is the moment's direction; without one the third is at least 0.
+    """
     match upload.summary:
-        case Sketch() as sketch:
-            trace = float(sketch.squares.sum())
+        case Sketch(rows, shed) as sketch:
+            trace, length, along, short = evidence(rows, sketch.squares, upload.moment)
             if not isfinite(trace):
                 raise _misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
-            short = sketch.squares < _TINY
-            if short.any() and sketch.rows[short].any():
+            if short:
                 raise _misfit("upload.summary.rows", "a row too short to square", "none")
-            return trace + sketch.shed
+            return trace + shed, length, along + shed
         case Gram(matrix):
             if not (_is_paired(matrix) and _is_semidefinite(matrix)):
                 raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
-            return float(matrix.trace())
+            length = sqrt(float(upload.moment @ upload.moment))
+            u = upload.moment / (length or 1.0)
+            return float(matrix.trace()), length, max(float(u @ matrix @ u), 0.0)
         case _:
-            raise TypeError(f"no trace of a {type(upload.summary).__name__}")
-
-
-def _along(upload: Upload, direction: Array) -> float:
-    """Return what u^T (X^T X) u is at most, for a direction u of length 1."""
-    match upload.summary:
-        case Sketch(rows, shed, _):
-            parts = rows @ direction
-            return float(parts @ parts) + shed
-        case Gram(matrix):
-            return max(float(direction @ matrix @ direction), 0.0)
-        case _:
-            raise TypeError(f"no direction in a {type(upload.summary).__name__}")
+            raise TypeError(f"no evidence in a {type(upload.summary).__name__}")
 
 
 def _is_paired(matrix: Array) -> bool:
