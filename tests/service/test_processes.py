@@ -16,7 +16,8 @@ import trustme
 
 from fedbandit import wire
 from fedbandit.service.stores import open_store
-from tests.service.made_uploads import RECIPE, merged, sync_for
+from tests.service.made_uploads import RECIPE, sync_for
+from tests.service.replay import replayed
 from tests.service.running import (
     Process,
     make_model,
@@ -26,7 +27,7 @@ from tests.service.running import (
     stored,
     sync_path,
 )
-from tests.service.uploaders import Uploader, in_order, start_all
+from tests.service.uploaders import Uploader, in_order, start_all, states_told
 
 
 @contextmanager
@@ -57,7 +58,8 @@ def _killed_under_load(url: str, *, kills: int, uploads: int, seed: int) -> None
     now["process"].kill()
     order = in_order(agents)
     assert len(order) == 3 * uploads
-    assert wire.encode(stored(url)) == wire.encode(merged(RECIPE, order).download())
+    expected = replayed(RECIPE, order, states_told(agents))
+    assert wire.encode(stored(url)) == wire.encode(expected.download())
 
 
 @pytest.mark.parametrize("seed", [1])
@@ -86,7 +88,8 @@ def test_two_coordinators_on_one_postgresql(postgres_url: Callable[[], str]) -> 
             thread.join(60)
     order = in_order(agents)
     assert len(order) == 100
-    assert wire.encode(stored(url)) == wire.encode(merged(RECIPE, order).download())
+    expected = replayed(RECIPE, order, states_told(agents))
+    assert wire.encode(stored(url)) == wire.encode(expected.download())
 
 
 def test_told_to_stop_it_finishes_what_it_accepted(sqlite_url: Callable[[], str]) -> None:
@@ -106,7 +109,8 @@ def test_told_to_stop_it_finishes_what_it_accepted(sqlite_url: Callable[[], str]
     missing = set(range(1, state.version + 1)) - set(acknowledged)
     assert not missing
     order = [acknowledged[version] for version in sorted(acknowledged)]
-    assert wire.encode(state) == wire.encode(merged(RECIPE, order).download())
+    expected = replayed(RECIPE, order, states_told(agents))
+    assert wire.encode(state) == wire.encode(expected.download())
 
 
 @contextmanager
@@ -213,7 +217,8 @@ def test_a_full_disk_loses_nothing_acknowledged(sqlite_url: Callable[[], str]) -
             thread.join(60)
     order = in_order(agents)
     assert len(order) == 80
-    assert wire.encode(stored(url)) == wire.encode(merged(RECIPE, order).download())
+    expected = replayed(RECIPE, order, states_told(agents))
+    assert wire.encode(stored(url)) == wire.encode(expected.download())
 
 
 def _limit_files(process: Process, size: int) -> None:

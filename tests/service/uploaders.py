@@ -18,13 +18,17 @@ Where = Callable[[], str]
 
 @dataclass
 class Uploader:
-    """One agent with one life. ``merged`` holds what was acknowledged, by version."""
+    """One agent with one life. ``merged`` holds what was acknowledged, by its place in the order.
+
+    ``told`` holds the states that it was told, encoded, by version.
+    """
 
     agent: str
     life: int
     where: Where
     uploads: int
     merged: dict[int, fb.Upload] = field(default_factory=dict)
+    told: dict[int, bytes] = field(default_factory=dict)
     copies: int = 0
     done: int = 0
     stopped: bool = False
@@ -44,6 +48,7 @@ class Uploader:
                     self.problem = f"{sequence} was merged twice"
                 self.copies += not answer.merged
                 self.merged[answer.version] = sync.upload
+                self.told[answer.download.version] = wire.encode(answer.download)
             self.done = sequence
 
     def _until_answered(self, body: bytes) -> wire.Synced | None:
@@ -92,3 +97,12 @@ def in_order(uploaders: list[Uploader]) -> list[fb.Upload]:
         everything |= uploader.merged
     assert sorted(everything) == list(range(1, len(everything) + 1))
     return [everything[version] for version in sorted(everything)]
+
+
+def states_told(uploaders: list[Uploader]) -> dict[int, bytes]:
+    """Return every state that was told, by version; all who were told one were told the same."""
+    told: dict[int, bytes] = {}
+    for uploader in uploaders:
+        assert all(told.get(version, state) == state for version, state in uploader.told.items())
+        told |= uploader.told
+    return told

@@ -34,9 +34,10 @@ def _define_create(parser: ArgumentParser) -> list[Action]:
     add = parser.add_argument
     return [
         *_name(parser),
-        add("--recipe", default="FSCLB", metavar="NAME", help="FSCLB (default) or FedLinUCB"),
+        add("--recipe", default="FSCLB", metavar="NAME",
+            help="FSCLB (default), FSCLB.lean or FedLinUCB"),
         add("--dimension", type=positive, required=True, metavar="N", help="length of an arm"),
-        add("--sketch-size", type=positive, metavar="N", help="size of a sketch (FSCLB)"),
+        add("--sketch-size", type=_size, metavar="N", help="size of a sketch, or auto (FSCLB)"),
         add("--agents", type=positive, default=100, metavar="N", help="expected (default: 100)"),
         add("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE",
             help="another parameter of the recipe, as in --set alpha=2 --set radius=0.3"),
@@ -45,6 +46,10 @@ def _define_create(parser: ArgumentParser) -> list[Action]:
         add("--max-count", type=positive, metavar="N", help="observations an upload may stand for"
             " (default: 1e9)"),
     ]  # fmt: skip
+
+
+def _size(text: str) -> int | str:
+    return text if text == "auto" else positive(text)
 
 
 def _create(arguments: Namespace) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedbandit.core.linalg import Array
+from fedbandit.core.linalg import Array, skew
 from fedbandit.core.memory import HUGE, misfit, restored
 from fedbandit.core.narrow import Narrow, Width, narrowed, rounded, values
 from fedbandit.core.pending_sketch import PendingSketch
@@ -127,6 +127,10 @@ class SketchMemory:
         moment = carried(moment, before=(whole,), after=narrow, at=at)
         return narrow, values(*rounded(moment[None], "float32"), "float32")[0]
 
+    def moved(self, summary: Sketch | Narrow, /) -> float:
+        """|E theta'| <= shed |theta'| for a corrected estimate, and what rounding may add."""
+        return summary.shed * self.longest if self.estimate == "corrected" else 0.0
+
     def opened(self, summary: Sketch | Narrow) -> Sketch:
         """Make rounded rows orthogonal again."""
         return summary.sketch() if isinstance(summary, Narrow) else summary
@@ -198,8 +202,7 @@ def _fill(narrow: Narrow) -> bool:
 
 
 def _are_orthogonal(rows: Array) -> bool:
-    if rows.dtype != np.float64 or rows.ndim != 2 or not bool((np.abs(rows) < 1e75).all()):
+    if rows.dtype != np.float64 or rows.ndim != 2:
         return False
-    gram = rows @ rows.T
-    skew = np.abs(gram - np.diag(gram.diagonal()))
-    return bool(skew.max(initial=0.0) <= _SKEW * gram.max(initial=0.0))
+    square, product = skew(rows)
+    return square < HUGE and product <= _SKEW * square

@@ -47,7 +47,12 @@ def serve(
         store.close()
         raise
     merge_once()
-    coordinator = Coordinator(store, settings, told_to_stop=lambda: server.should_exit)
+    coordinator = Coordinator(
+        store,
+        settings,
+        told_to_stop=lambda: server.should_exit,
+        connected=lambda: len(server.server_state.connections),
+    )
     config = _config(app_of(coordinator), settings)
     config.load()
     config.ssl = context
@@ -74,7 +79,6 @@ def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=int(settings.stop_seconds),
-        limit_concurrency=settings.connections,
     )
 
 
