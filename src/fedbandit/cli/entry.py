@@ -8,6 +8,7 @@ from io import TextIOWrapper
 from typing import Any
 
 import fedbandit
+from fedbandit.cli.advise import ADVISE
 from fedbandit.cli.command import Command
 from fedbandit.cli.edge import EDGE
 from fedbandit.cli.fleet import FLEET
@@ -21,7 +22,8 @@ from fedbandit.cli.token import TOKEN
 from fedbandit.errors import FedbanditError, complaint, missing_extra, unknown
 
 COMMANDS: dict[str, Command] = {
-    each.name: each for each in (RUN, REPRODUCE, PLOT, LIST, SERVE, MODEL, TOKEN, EDGE, FLEET)
+    each.name: each
+    for each in (RUN, REPRODUCE, PLOT, ADVISE, LIST, SERVE, MODEL, TOKEN, EDGE, FLEET)
 }
 WHAT_IT_IS = "Federated contextual linear bandits that send sketches, not data."
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
@@ -16,11 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedbandit.core.checks import one_of
 from fedbandit.errors import InvalidParameter, OutputError, complaint
+from fedbandit.lab.advice import FLOOR, LEAN, LITERAL, WHOLE, Advice
 from fedbandit.lab.curves import Curves, curves
+from fedbandit.lab.recommendation import Measured
 from fedbandit.lab.statistics import band, log_band
 
 FORMATS = ("png", "svg", "pdf")
@@ -55,6 +58,15 @@ class Panel:
     lines: tuple[Curves, ...]
 
 
+@dataclass(frozen=True)
+class Marks:
+    """How a recipe's points are drawn."""
+
+    colour: str
+    marker: str
+    size: float = 7.0
+
+
 QUANTITIES = (
     Quantity("reward", "regret", "cumulative regret"),
     Quantity("time", "seconds", "running time, seconds"),
@@ -82,6 +94,13 @@ OTHER_DASHES: tuple[LineStyle, ...] = (
     "-",
 )
 SPARE_COLOURS = ("#332288", "#117733", "#AA4499", "#999933", "#661100", "#6699CC")
+
+TRADE_LOOKS: Mapping[str, Marks] = {
+    LEAN: Marks("#D55E00", "o"),
+    LITERAL: Marks("#332288", "s"),
+    WHOLE: Marks("#0072B2", "D"),
+    f"{LEAN}, auto": Marks("#D55E00", "*", 14.0),
+}
 
 UNDATED: Mapping[str, dict[str, Any]] = {
     "svg": {"Date": None},
@@ -113,14 +132,28 @@ def draw_panels(
     panels: Sequence[Panel], out: Path, *, suffix: str = "", formats: Sequence[str] = FORMATS
 ) -> list[Path]:
     """Draw each quantity of these panels into ``out``: reward, time, communication + ``suffix``."""
+    figures = {
+        f"{quantity.file}{suffix}": partial(compose, panels, quantity) for quantity in QUANTITIES
+    }
+    return _save(figures, out, formats)
+
+
+def draw_advice(advice: Advice, out: Path, *, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Draw the spectrum with its tail, and regret against bytes, as ``advice`` in ``out``."""
+    return _save({"advice": partial(compose_advice, advice)}, out, formats)
+
+
+def _save(
+    figures: Mapping[str, Callable[[], Figure]], out: Path, formats: Sequence[str]
+) -> list[Path]:
     for kind in formats:
         one_of("formats", kind, FORMATS)
     try:
         out.mkdir(parents=True, exist_ok=True)
         return [
             path
-            for quantity in QUANTITIES
-            for path in _draw(panels, quantity, out / f"{quantity.file}{suffix}", formats)
+            for name, composed in figures.items()
+            for path in _draw(composed, out / name, formats)
         ]
     except OSError as error:
         raise OutputError(
@@ -179,11 +212,9 @@ def panels_by_setting(found: Iterable[Curves]) -> list[Panel]:
     ]
 
 
-def _draw(
-    panels: Sequence[Panel], quantity: Quantity, stem: Path, formats: Sequence[str]
-) -> list[Path]:
+def _draw(composed: Callable[[], Figure], stem: Path, formats: Sequence[str]) -> list[Path]:
     with _style():
-        figure = compose(panels, quantity)
+        figure = composed()
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # laid out once, for all formats alike
         paths = [stem.with_name(f"{stem.name}.{kind}") for kind in formats]
@@ -221,6 +252,120 @@ def compose(panels: Sequence[Panel], quantity: Quantity) -> Figure:
         handlelength=3.2,
     )
     return figure
+
+
+def compose_advice(advice: Advice) -> Figure:
+    """Lay out the spectrum beside what each size cost."""
+    figure = Figure(figsize=(9.8, 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    _spectrum(left, advice)
+    _trade(right, advice)
+    handles, names = right.get_legend_handles_labels()
+    figure.legend(
+        handles, names, loc="outside lower center", ncols=3, frameon=False, handlelength=2.6
+    )
+    return figure
+
+
+def _spectrum(axes: Axes, advice: Advice) -> None:
+    """Draw the eigenvalues, on a log axis down to a billionth of the largest, and the tail."""
+    values = np.array(advice.eigenvalues)
+    index = np.arange(1, len(values) + 1)
+    floor = max(values[0], 1e-300) * 1e-9
+    shown = values > floor
+    axes.set_yscale("log")
+    size = advice.recommendation.sketch_size
+    if size is not None:
+        tail = shown & (index >= size)
+        share = next(each.tail for each in advice.prospects if each.sketch_size == size)
+        axes.bar(index[tail], values[tail], width=1.0, color=LOOKS["FSCLB"].colour, alpha=0.25)
+        text = f"tail at l = {size}: {100 * share:.2g} % of the trace"
+        axes.text(0.97, 0.95, text, transform=axes.transAxes, ha="right", va="top")
+    axes.plot(index[shown], values[shown], color="#333333", marker="o", markersize=3, linewidth=1.2)
+    for each in advice.prospects:
+        axes.axvline(each.sketch_size - 0.5, color="#999999", linewidth=0.8, linestyle=":")
+    axes.set_title(f"{advice.setting}: arms played", loc="left", fontweight="bold")
+    axes.set_xlabel("eigenvalue, largest first (dotted: sizes tried)")
+    axes.set_ylabel("eigenvalue, log scale")
+    axes.set_xlim(0.5, len(values) + 1.5)
+    axes.set_ylim(0.5 * values[shown].min(initial=values[0]), 2.0 * max(values[0], floor))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.grid(visible=True)
+
+
+def _trade(axes: Axes, advice: Advice) -> None:
+    """Draw regret against bytes, each size a point; bars are the intervals of the differences."""
+    axes.set_xscale("log")
+    shown = [each for each in advice.measured if each.recipe != FLOOR and each.bytes.mean > 0.0]
+    regrets = [each.regret.mean for each in shown if each.regret.mean > 0.0]
+    far = bool(regrets) and max(regrets) > ORDER_OF_MAGNITUDE / 2 * min(regrets)
+    axes.set_yscale("log" if far else "linear")
+    for name, look in TRADE_LOOKS.items():
+        _points(axes, [each for each in shown if _trade_name(each) == name], advice, name, look)
+    limit = advice.of(WHOLE).regret.mean + advice.tolerance * advice.lead.mean
+    allowed = f"FedLinUCB + {100 * advice.tolerance:.2g} % of its lead"
+    axes.axhline(limit, color="#555555", linewidth=1.0, linestyle="--", label=allowed)
+    axes.set_title("What each size cost", loc="left", fontweight="bold")
+    axes.set_xlabel("bytes sent in all, log scale")
+    rounds = f"regret after {advice.rounds:,} rounds"
+    axes.set_ylabel(f"{rounds}, log scale" if far else rounds)
+    axes.margins(x=0.12, y=0.12)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(_in_full))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    if far:
+        axes.yaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+        axes.yaxis.set_minor_formatter(FuncFormatter(_in_full))
+    else:
+        axes.set_ylim(bottom=0)
+    axes.grid(visible=True)
+
+
+def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, look: Marks) -> None:
+    """Draw a recipe's sizes, each with its number, and a ring around the recommended one."""
+    if not line:
+        return
+    x = [each.bytes.mean for each in line]
+    y = [each.regret.mean for each in line]
+    half = [_reach(each, advice) for each in line]
+    below = [min(reach, 0.9 * height) for reach, height in zip(half, y, strict=True)]
+    axes.errorbar(
+        x,
+        y,
+        yerr=[below, half],
+        color=look.colour,
+        marker=look.marker,
+        markersize=look.size,
+        markeredgecolor="white",
+        linewidth=1.2,
+        elinewidth=0.9,
+        capsize=2.5,
+        label=name,
+    )
+    for each, across, up, reach in zip(line, x, y, half, strict=True):
+        if name == LEAN and each.sketch_size == advice.recommendation.sketch_size:
+            axes.plot(across, up, "o", markersize=13, markerfacecolor="none", color=look.colour)
+        if isinstance(each.sketch_size, int):
+            axes.annotate(
+                f"{each.sketch_size}",
+                (across, up + reach),
+                xytext=(0.0, 6.0),
+                textcoords="offset points",
+                ha="center",
+                color=look.colour,
+                fontsize=9,
+            )
+
+
+def _trade_name(each: Measured) -> str:
+    return f"{LEAN}, auto" if each.sketch_size == "auto" else each.recipe
+
+
+def _reach(each: Measured, advice: Advice) -> float:
+    """Return half the interval of the difference from FedLinUCB; nothing where there is none."""
+    reach = abs(each.loss.scaled(advice.lead.mean).ci95)
+    return reach if np.isfinite(reach) else 0.0
 
 
 def _frame(axes: Axes, panel: Panel) -> None:
