@@ -18,7 +18,7 @@ from fedbandit.cli.options import (
     share,
 )
 from fedbandit.cli.table import show_table
-from fedbandit.errors import unknown
+from fedbandit.errors import InvalidParameter, complaint, unknown
 
 if TYPE_CHECKING:
     from fedbandit.lab.advice import Advice, SeededWorld
@@ -127,13 +127,17 @@ def _world(data: str, settings: Sequence[tuple[str, Any]]) -> "tuple[str, Seeded
 
     given = dict(settings)
     if data == "synthetic":
-        return data, build(Synthetic, {**SIMULATED, **given}, place="--set")
+        return data, build(Synthetic, {**SIMULATED, **given}, place="world")
     if data != "classification":
         if not (data in BUNDLED or is_path(data) or data.lower().startswith(OPENML)):
             files = "a path ending in .csv, .parquet or .npz"
             raise unknown("advise", data, (*WORLDS, *BUNDLED, f"{OPENML}ID", files))
+        if "data" in given:
+            got, expected = f"{given['data']!r} beside {data!r}", "one of the two"
+            fix = "Leave --set data=... out."
+            raise InvalidParameter(complaint("data", got=got, expected=expected, fix=fix))
         given["data"] = data
-    world = build(Classification, given, place="--set")
+    world = build(Classification, given, place="world")
     return world.dataset.name, replace(world, data=world.dataset, target_column=None)
 
 

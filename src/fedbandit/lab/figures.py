@@ -272,8 +272,7 @@ def _spectrum(axes: Axes, advice: Advice) -> None:
     """Draw the eigenvalues, on a log axis down to a billionth of the largest, and the tail."""
     values = np.array(advice.eigenvalues)
     index = np.arange(1, len(values) + 1)
-    floor = max(values[0], 1e-300) * 1e-9
-    shown = values > floor
+    shown = values > 1e-9 * values[0]
     axes.set_yscale("log")
     size = advice.recommendation.sketch_size
     if size is not None:
@@ -285,11 +284,13 @@ def _spectrum(axes: Axes, advice: Advice) -> None:
     axes.plot(index[shown], values[shown], color="#333333", marker="o", markersize=3, linewidth=1.2)
     for each in advice.prospects:
         axes.axvline(each.sketch_size - 0.5, color="#999999", linewidth=0.8, linestyle=":")
-    axes.set_title(f"{advice.setting}: arms played", loc="left", fontweight="bold")
+    name = advice.setting if len(advice.setting) <= 30 else f"{advice.setting[:27]}..."
+    axes.set_title(f"{name}: arms played", loc="left", fontweight="bold")
     axes.set_xlabel("eigenvalue, largest first (dotted: sizes tried)")
     axes.set_ylabel("eigenvalue, log scale")
     axes.set_xlim(0.5, len(values) + 1.5)
-    axes.set_ylim(0.5 * values[shown].min(initial=values[0]), 2.0 * max(values[0], floor))
+    if shown.any():
+        axes.set_ylim(0.5 * values[shown].min(), 2.0 * values[0])
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.grid(visible=True)
 
