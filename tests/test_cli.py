@@ -16,6 +16,8 @@ import fedbandit as fb
 from fedbandit.cli import main
 from fedbandit.cli.entry import COMMANDS
 from fedbandit.cli.table import plain_table, show_table
+from fedbandit.lab import advice
+from fedbandit.lab.recommendation import TOLERANCE
 from tests.lab.tiny import SPEC, write_spec
 
 LAB = ("joblib", "matplotlib", "pyarrow", "rich", "scipy", "threadpoolctl", "jinja2")
@@ -168,6 +170,16 @@ def test_advise_shows_tables_and_a_sentence(capsys: pytest.CaptureFixture[str]) 
     assert re.match(r"(Take l = \d|No size|Too short)", last)
     assert last.count("\n") == 0
     assert shown.err.endswith("100 % of 840 rounds\n")
+
+
+def test_help_of_advise_states_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["advise", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for default in (advice.TRIALS, advice.ROUNDS, TOLERANCE):
+        assert f"(default: {default})" in shown
+    for number in (*advice.SHARES, *advice.RADII):
+        assert f"{number:g}" in shown
 
 
 def test_advise_on_a_file_writes_what_was_asked_for(

@@ -58,9 +58,9 @@ def test_sure() -> None:
     said = judge((5, 0.05, 0.01), (10, 0.012, 0.004), (20, 0.001, 0.001))
     assert said.sketch_size == 10
     assert said.sentence == (
-        "Take l = 10: it is the smallest size tried that surely loses no more than 2 % of "
-        "FedLinUCB's lead over Random (it lost 1.20 %, 95 % interval 0.80 to 1.60 %), and it sent "
-        "5.0 % of FedLinUCB's bytes."
+        "Take l = 10 with FSCLB.lean: it is the smallest size tried that surely loses no more than "
+        "2 % of FedLinUCB's lead over Random (it lost 1.20 %, 95 % interval 0.80 to 1.60 %), and "
+        "it sent 5.0 % of FedLinUCB's bytes."
     )
 
 

@@ -27,14 +27,17 @@ if TYPE_CHECKING:
 SIMULATED: Mapping[str, Any] = {"dimension": 50, "arms": 10, "agents": 10}
 """What a synthetic world is unless told otherwise."""
 
+OPTIONS = ("sizes", "trials", "rounds", "radius", "tolerance")
+"""Options that are arguments of ``lab.advice.advise``, which has their defaults."""
+
 EXAMPLE = """\
 fedbandit advise satimage
 fedbandit advise visits.csv --set target_column=bought --set target=yes --out advice
 fedbandit advise synthetic --set dimension=50 --set spectrum=power-law --set decay=1.0
 
 prints how fast the spectrum of the played arms falls, what messages of a few sketch sizes weigh,
-what each size cost in regret on the same tapes, and which one to take: the smallest that loses at
-most --tolerance of what FedLinUCB gains over Random."""
+what each size cost in regret on the same tapes, and which one to take: the smallest whose loss, to
+the end of its 95 % interval, is at most --tolerance of what FedLinUCB gains over Random."""
 
 
 def _define(parser: ArgumentParser) -> list[Action]:
@@ -70,10 +73,10 @@ def _define(parser: ArgumentParser) -> list[Action]:
 def _define_effort(parser: ArgumentParser) -> list[Action]:
     return [
         parser.add_argument(
-            "--trials", type=positive, default=5, metavar="N", help="tapes (default: 5)"
+            "--trials", type=positive, metavar="N", help="tapes that each size plays (default: 5)"
         ),
         parser.add_argument(
-            "--rounds", type=positive, default=3_000, metavar="N", help="of each (default: 3000)"
+            "--rounds", type=positive, metavar="N", help="of each tape (default: 3000)"
         ),
         parser.add_argument(
             "--radius",
@@ -85,7 +88,6 @@ def _define_effort(parser: ArgumentParser) -> list[Action]:
         parser.add_argument(
             "--tolerance",
             type=share,
-            default=0.02,
             metavar="SHARE",
             help="what a size may lose of FedLinUCB's lead over Random (default: 0.02)",
         ),
@@ -99,13 +101,10 @@ def _execute(arguments: Namespace) -> None:
     from fedbandit.lab.advice_files import write_advice
 
     name, world = _world(arguments.data, arguments.settings)
+    stated = {option: value for option in OPTIONS if (value := vars(arguments)[option]) is not None}
     advice = advise(
         world,
-        sizes=arguments.sizes,
-        trials=arguments.trials,
-        rounds=arguments.rounds,
-        radius=arguments.radius,
-        tolerance=arguments.tolerance,
+        **stated,
         setting=name,
         out=arguments.out,
         jobs=arguments.jobs,

@@ -94,9 +94,9 @@ def _size(measured: Measured) -> int:
 
 def _sure(chosen: Measured, reference: Measured, tolerance: float) -> str:
     return (
-        f"Take l = {chosen.sketch_size}: it is the smallest size tried that surely loses no more "
-        f"than {100 * tolerance:g} % of FedLinUCB's lead over Random ({_lost(chosen)}), "
-        f"and it sent {_bytes(chosen, reference)}."
+        f"Take l = {chosen.sketch_size} with {chosen.recipe}: it is the smallest size tried that "
+        f"surely loses no more than {100 * tolerance:g} % of FedLinUCB's lead over Random "
+        f"({_lost(chosen)}), and it sent {_bytes(chosen, reference)}."
     )
 
 
@@ -111,9 +111,9 @@ def _perhaps(smaller: Sequence[Measured]) -> str:
 
 def _likely(chosen: Measured, reference: Measured, tolerance: float) -> str:
     return (
-        f"Take l = {chosen.sketch_size}, for now: it is the smallest size tried that loses no more "
-        f"than {100 * tolerance:g} % of FedLinUCB's lead over Random on average "
-        f"({_lost(chosen)}), and it sent {_bytes(chosen, reference)}; but no size surely does: "
+        f"Take l = {chosen.sketch_size} with {chosen.recipe}, for now: it is the smallest size "
+        f"tried that loses no more than {100 * tolerance:g} % of FedLinUCB's lead over Random on "
+        f"average ({_lost(chosen)}), and it sent {_bytes(chosen, reference)}; but no size surely does: "
         "more trials would tell."
     )
 
