@@ -172,6 +172,15 @@ def test_figure_shows_every_size_and_rings_the_chosen(advice: Advice) -> None:
         assert low <= each.regret.mean <= high
 
 
+def test_sizes_that_sent_as_much_share_a_text(advice: Advice) -> None:
+    sent = Estimate(1000.0, 0.0)
+    alike = tuple(
+        replace(each, bytes=sent) if each.recipe == LITERAL else each for each in advice.measured
+    )
+    _, right = compose_advice(replace(advice, measured=alike)).axes
+    assert [text.get_text() for text in right.texts] == ["3", "7", "3-7"]
+
+
 def test_figure_of_next_to_nothing(advice: Advice, tmp_path: Path) -> None:
     empty = replace(
         advice,

@@ -52,3 +52,9 @@ def test_played_arms_are_not_those_shown() -> None:
     learns, picks = fb.FedLinUCB(dimension=8, agents=2), fb.Random(dimension=8, agents=2)
     head = [played_spectrum(recipe, tape, rounds=800)[0] for recipe in (learns, picks)]
     assert head[0] > 1.5 * head[1]
+
+
+def test_directions_that_no_arm_has_are_exactly_zero() -> None:
+    tape = world(dimension=9, arms=4, spectrum="low-rank", rank=3)
+    found = played_spectrum(fb.FedLinUCB(dimension=9, agents=2), tape, rounds=200)
+    assert np.count_nonzero(found) == 3

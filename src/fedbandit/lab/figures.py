@@ -28,6 +28,7 @@ from fedbandit.lab.statistics import band, log_band
 
 FORMATS = ("png", "svg", "pdf")
 ORDER_OF_MAGNITUDE = 10.0
+SAME_PLACE = 1.03  # points closer than this on an axis of bytes lie on each other
 LineStyle = Literal["-"] | tuple[float, Sequence[float]]
 
 
@@ -60,11 +61,12 @@ class Panel:
 
 @dataclass(frozen=True)
 class Marks:
-    """How a recipe's points are drawn."""
+    """How a recipe's points are drawn; sizes are written above them, or below (-1)."""
 
     colour: str
     marker: str
     size: float = 7.0
+    side: int = 1
 
 
 QUANTITIES = (
@@ -97,7 +99,7 @@ SPARE_COLOURS = ("#332288", "#117733", "#AA4499", "#999933", "#661100", "#6699CC
 
 TRADE_LOOKS: Mapping[str, Marks] = {
     LEAN: Marks("#D55E00", "o"),
-    LITERAL: Marks("#332288", "s"),
+    LITERAL: Marks("#332288", "s", side=-1),
     WHOLE: Marks("#0072B2", "D"),
     f"{LEAN}, auto": Marks("#D55E00", "*", 14.0),
 }
@@ -330,11 +332,10 @@ def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, loo
     x = [each.bytes.mean for each in line]
     y = [each.regret.mean for each in line]
     half = [_reach(each, advice) for each in line]
-    below = [min(reach, 0.9 * height) for reach, height in zip(half, y, strict=True)]
     axes.errorbar(
         x,
         y,
-        yerr=[below, half],
+        yerr=half,
         color=look.colour,
         marker=look.marker,
         markersize=look.size,
@@ -344,19 +345,38 @@ def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, loo
         capsize=2.5,
         label=name,
     )
-    for each, across, up, reach in zip(line, x, y, half, strict=True):
+    for each in line:
         if name == LEAN and each.sketch_size == advice.recommendation.sketch_size:
-            axes.plot(across, up, "o", markersize=13, markerfacecolor="none", color=look.colour)
-        if isinstance(each.sketch_size, int):
-            axes.annotate(
-                f"{each.sketch_size}",
-                (across, up + reach),
-                xytext=(0.0, 6.0),
-                textcoords="offset points",
-                ha="center",
-                color=look.colour,
-                fontsize=9,
-            )
+            at = (each.bytes.mean, each.regret.mean)
+            axes.plot(*at, "o", markersize=13, markerfacecolor="none", color=look.colour)
+    for text, each in _numbers(line):
+        axes.annotate(
+            text,
+            (each.bytes.mean, each.regret.mean + look.side * _reach(each, advice)),
+            xytext=(0.0, 6.0 * look.side),
+            textcoords="offset points",
+            ha="center",
+            va="bottom" if look.side > 0 else "top",
+            color=look.colour,
+            fontsize=9,
+        )
+
+
+def _numbers(line: Sequence[Measured]) -> list[tuple[str, Measured]]:
+    """Return sizes as text and where to write them; sizes that sent as much share a text."""
+    groups: list[list[Measured]] = []
+    for each in line:
+        if groups and each.bytes.mean < SAME_PLACE * groups[-1][0].bytes.mean:
+            groups[-1].append(each)
+        elif each.sketch_size not in (None, "auto"):
+            groups.append([each])
+    return [
+        ("-".join(f"{end.sketch_size}" for end in _both_ends(group)), group[0]) for group in groups
+    ]
+
+
+def _both_ends(group: Sequence[Measured]) -> Sequence[Measured]:
+    return group if len(group) == 1 else (group[0], group[-1])
 
 
 def _trade_name(each: Measured) -> str:
@@ -364,9 +384,12 @@ def _trade_name(each: Measured) -> str:
 
 
 def _reach(each: Measured, advice: Advice) -> float:
-    """Return half the interval of the difference from FedLinUCB; nothing where there is none."""
+    """Return half the interval of the difference from FedLinUCB, if there is one.
+
+    It is cut before it reaches 0, which a log axis does not have.
+    """
     reach = abs(each.loss.scaled(advice.lead.mean).ci95)
-    return reach if np.isfinite(reach) else 0.0
+    return min(reach, 0.9 * each.regret.mean) if np.isfinite(reach) else 0.0
 
 
 def _frame(axes: Axes, panel: Panel) -> None:

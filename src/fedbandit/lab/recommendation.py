@@ -113,8 +113,8 @@ def _likely(chosen: Measured, reference: Measured, tolerance: float) -> str:
     return (
         f"Take l = {chosen.sketch_size} with {chosen.recipe}, for now: it is the smallest size "
         f"tried that loses no more than {100 * tolerance:g} % of FedLinUCB's lead over Random on "
-        f"average ({_lost(chosen)}), and it sent {_bytes(chosen, reference)}; but no size surely does: "
-        "more trials would tell."
+        f"average ({_lost(chosen)}), and it sent {_bytes(chosen, reference)}; "
+        "but no size surely does: more trials would tell."
     )
 
 

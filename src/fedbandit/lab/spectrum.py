@@ -20,8 +20,9 @@ def played_spectrum(recipe: Recipe, world: World, *, rounds: int) -> NDArray[np.
     """Return the eigenvalues of X^T X, largest first, X being the arms that the recipe plays.
 
     Played arms, not those that are shown: a learner soon plays little but what looks like theta,
-    so its spectrum falls faster, and nothing else ever reaches a sketch. The tape is read twice,
-    once to play and once to collect. Cost, beside the run: O(rounds d^2 + d^3).
+    so its spectrum falls faster, and nothing else ever reaches a sketch. What rounding cannot tell
+    from 0 is 0. The tape is read twice, once to play and once to collect. Cost, beside the run:
+    O(rounds d^2 + d^3).
     """
     compiler.load()  # a BLAS that is loaded later would not be limited
     with threadpool_limits(limits=1):
@@ -33,7 +34,9 @@ def played_spectrum(recipe: Recipe, world: World, *, rounds: int) -> NDArray[np.
         gram = np.zeros((world.dimension, world.dimension))
         for block in _blocks(played):
             gram += block.T @ block
-        return np.linalg.eigvalsh(gram)[::-1].clip(min=0.0).astype(np.float64)
+        found = np.linalg.eigvalsh(gram)[::-1].astype(np.float64)
+    noise = len(found) * np.finfo(np.float64).eps * found[0]
+    return np.where(found > noise, found, 0.0)
 
 
 def tail_share(eigenvalues: ArrayLike, *, sketch_size: int) -> float:
