@@ -19,6 +19,7 @@ from fedbandit.core.summary import Sketch, empty_sketch
 Estimate = Literal["paper", "averaged", "corrected"]
 
 _SKEW = 1e-11
+_FAINT = 0.01  # of what is shed already: rows that rounding alone brings forth are smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class SketchMemory:
     ) -> tuple[Sketch | Narrow, Array]:
         if self.width == "float64":
             return short, carried(moment, before=(whole,), after=short, at=at)
-        narrow = narrowed(short, self.width)
+        narrow = narrowed(short.trimmed(_FAINT * short.shed), self.width)
         moment = carried(moment, before=(whole,), after=narrow, at=at)
         return narrow, values(*rounded(moment[None], "float32"), "float32")[0]
 
