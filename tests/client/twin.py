@@ -35,10 +35,10 @@ class Twin:
         self.error: Exception | None = None
         self.refuse: str | None = None
         self.beside = 0
-        self._lock = Lock()
+        self.lock = Lock()
 
     def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
-        with self._lock:
+        with self.lock:
             self.requests.append(path)
             if self.error is not None:
                 raise self.error
