@@ -36,10 +36,13 @@ def ask(url: str, given: object = None) -> Any:
 
 
 @contextmanager
-def running(coordinator: str, place: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def running(
+    coordinator: str, place: Path, *more: str
+) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """Run the sidecar as a process of its own; yield its address and the process."""
     command = [sys.executable, "-m", "fedbandit.cli", "edge", "--model", "news", "--agent", "e"]
     command += ["--coordinator", coordinator, "--listen", "127.0.0.1:0", "--state-dir", str(place)]
+    command += more
     environment = os.environ | {"FEDBANDIT_COMPILE": "0"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
@@ -67,6 +70,22 @@ def test_an_event_outlives_the_sidecar(tmp_path: Path) -> None:
     stored = open_store(store)
     assert stored.model("news").count == 2
     stored.close()
+
+
+def test_it_answers_to_names_that_it_was_given(tmp_path: Path) -> None:
+    recipe = fb.FSCLB(dimension=12, sketch_size=5, agents=2)
+    store, more = f"sqlite:///{tmp_path}/c.db", ["--allow-host", "Box.internal"]
+    with (
+        private_coordinator(store, model="news", recipe=recipe) as coordinator,
+        running(coordinator, tmp_path / "edge", *more) as (url, _),
+    ):
+        for host, status in (("box.internal:8401", 200), ("evil.example", 421), ("127.0.0.1", 200)):
+            try:
+                with urlopen(Request(f"{url}/healthz", headers={"Host": host}), timeout=10) as said:
+                    assert said.status == status
+            except HTTPError as error:
+                error.close()
+                assert error.code == status
 
 
 def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from argparse import Action, ArgumentParser, Namespace
 from pathlib import Path
 
 from fedbandit.cli.command import Command
-from fedbandit.cli.options import directory, seconds
+from fedbandit.cli.options import directory, host_name, seconds
 from fedbandit.errors import DataError, complaint
 
 VARIABLE = "FEDBANDIT_TOKEN"
@@ -62,6 +62,14 @@ def _define(parser: ArgumentParser) -> list[Action]:
         parser.add_argument(
             "--insecure", action="store_true", help="listen outside loopback: it asks for no token"
         ),
+        parser.add_argument(
+            "--allow-host",
+            type=host_name,
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="answer to this name too, besides localhost and the address listened at",
+        ),
     ]
 
 
@@ -110,7 +118,13 @@ def _execute(arguments: Namespace) -> None:
         durability=arguments.durability,
         cafile=arguments.cafile,
     )
-    serve(agent, host=address.host, port=address.port, announce=_say)
+    serve(
+        agent,
+        host=address.host,
+        port=address.port,
+        allowed=arguments.allow_host,
+        announce=_say,
+    )
 
 
 def machine_name(host: str) -> str:

@@ -1,5 +1,6 @@
 """Values of options, checked where they are read, and options that several commands share."""
 
+import re
 from argparse import Action, ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
@@ -20,6 +21,13 @@ def seconds(text: str) -> float:
     if not 0.0 < value <= 86_400.0:
         raise ArgumentTypeError(f"got {text!r}; expected seconds, above 0 and at most a day")
     return value
+
+
+def host_name(text: str) -> str:
+    """Read the name of a machine, without a port."""
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})", text):
+        raise ArgumentTypeError(f"got {text!r}; expected a name as in http://NAME, without a port")
+    return text
 
 
 def words(text: str) -> tuple[str, ...]:
