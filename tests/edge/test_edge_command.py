@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -80,12 +81,10 @@ def test_it_answers_to_names_that_it_was_given(tmp_path: Path) -> None:
         running(coordinator, tmp_path / "edge", *more) as (url, _),
     ):
         for host, status in (("box.internal:8401", 200), ("evil.example", 421), ("127.0.0.1", 200)):
-            try:
-                with urlopen(Request(f"{url}/healthz", headers={"Host": host}), timeout=10) as said:
-                    assert said.status == status
-            except HTTPError as error:
-                error.close()
-                assert error.code == status
+            connection = HTTPConnection(url.removeprefix("http://"), timeout=10)
+            connection.request("GET", "/healthz", headers={"Host": host})
+            assert connection.getresponse().status == status
+            connection.close()
 
 
 def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

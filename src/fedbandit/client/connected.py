@@ -34,8 +34,9 @@ class Status:
     ``pending``: observations that the trigger has not sent off yet. ``undelivered``: observations
     in flight or waiting to be. ``forgotten``: decisions given up without an observation.
     ``set_aside``: uploads that the coordinator refused for what is in them, those in the state_dir
-    included. ``saved``: whether the disk holds everything (always so without a state_dir).
-    ``trouble``: why the last attempt to deliver failed, None once one succeeds.
+    included; ``deleted``: how many of these files had to make room for newer ones. ``saved``:
+    whether the disk holds everything (always so without a state_dir). ``trouble``: why the
+    last attempt to deliver failed, None once one succeeds.
     """
 
     version: int
@@ -46,6 +47,7 @@ class Status:
     rewards: int
     forgotten: int
     set_aside: int
+    deleted: int
     saved: bool
     uploads: int
     bytes_up: int
