@@ -3,7 +3,8 @@
 Usage: device.py URL AGENT STATE_DIR SEED PACE FIRST LAST [UNPAID ...]. Plays arm i and is paid 1,
 for every i from FIRST to LAST, several decisions being open at a time, with up to PACE seconds
 between them; UNPAID are decisions of an earlier run whose reward may or may not have been given.
-A reward that the disk does not take is given again until it does.
+A reward that the disk does not take is given again until it does. It is impatient: whatever failed
+a moment ago, it asks to deliver again and again, so that there is always something on its way.
 """
 
 import random
@@ -48,6 +49,7 @@ def main(url: str, name: str, state_dir: str, seed: str, pace: str, *played: str
         time.sleep(chance.uniform(0.0, float(pace)))
         while waiting and (len(waiting) > 4 or chance.random() < 0.6):
             pay(agent, waiting.pop(chance.randrange(len(waiting))))
+            agent.sync(timeout=0.005)
     for arm in waiting:
         pay(agent, arm)
     print("delivered", agent.sync(everything=True, timeout=60.0), flush=True)

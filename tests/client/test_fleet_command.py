@@ -67,6 +67,9 @@ def test_a_coordinator_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> 
 def test_data_sets_are_worlds_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, "--world", "satimage", "--sketch-size", "8"]) == 0
     assert "FedLinUCB, same tape" in capsys.readouterr().out
+    for option in ("--dimension", "--arms"):
+        assert main([*SMALL, "--world", "satimage", option, "7"]) == 2
+        assert f"{option}: got 7; expected none" in capsys.readouterr().err
 
 
 def test_tokens_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,6 +95,8 @@ def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         (["--listen", "nowhere"], "HOST:PORT"),
         (["--token-file", str(tmp_path / "none")], "Look at --token-file"),
         (["--agent", "a/b"], "letters, digits"),
+        (["--default-reward", "nan"], "default_reward: got nan"),
+        (["--state-dir", "/proc/nowhere"], "state_dir: got"),
     ):
         assert main([*words, *more]) == 2
         assert message in capsys.readouterr().err

@@ -12,6 +12,8 @@ from fedbandit.cli.command import Command
 from fedbandit.cli.options import directory, host_name, seconds
 from fedbandit.errors import DataError, complaint
 
+_log = logging.getLogger(__name__)
+
 VARIABLE = "FEDBANDIT_TOKEN"
 COORDINATOR = "http://127.0.0.1:8400"
 EXAMPLE = """\
@@ -107,6 +109,8 @@ def _execute(arguments: Namespace) -> None:
     check_exposure(address, tls=False, tokens=False, insecure=arguments.insecure)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    if arguments.state_dir is None:
+        _log.warning("no --state-dir: what is not delivered is lost with this process")
     agent = connect(
         arguments.coordinator,
         model=arguments.model,

@@ -147,7 +147,10 @@ def _define_import(parser: ArgumentParser) -> list[Action]:
 
 def _import(arguments: Namespace) -> None:
     from fedbandit.service.archive import read_archive
+    from fedbandit.service.model import check_name
 
+    if arguments.name is not None:
+        check_name("model", arguments.name)
     try:
         data = arguments.file.read_bytes()
     except OSError as error:

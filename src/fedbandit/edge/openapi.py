@@ -69,7 +69,7 @@ DESCRIPTION: Final[Described] = {
                 "summary": "What did the action pay? Once for every event.",
                 "requestBody": {**json_of("a reward", _REWARD), "required": True},
                 "responses": {
-                    "204": {"description": "It is counted, and survives this process."},
+                    "204": {"description": "It is counted; with a --state-dir it survives."},
                     **_BODY_ERRORS,
                     **_EVENT_ERRORS,
                     **_DISK,
