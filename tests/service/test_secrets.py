@@ -141,7 +141,10 @@ def test_a_coordinators_log_lines_give_nothing_away(url: str, tmp_path: Path) ->
 def test_a_sidecars_log_lines_give_nothing_away(url: str, tmp_path: Path) -> None:
     make_model(url, "eager", fb.FedLinUCB(dimension=8, agents=2, alpha=1e-9))
     secret, revoked = make_token(url, model="eager", agent="e"), open_store(url)
-    log, environment = tmp_path / "log", os.environ | {"FEDBANDIT_TOKEN": secret}
+    log, environment = (
+        tmp_path / "log",
+        os.environ | {"FEDBANDIT_TOKEN": secret, "FEDBANDIT_COMPILE": "0"},
+    )
     words = ["--model", "eager", "--agent", "e", "--listen", "127.0.0.1:0", "--state-dir"]
     question = {
         "eventId": "visit-of-alice",
@@ -164,7 +167,7 @@ def test_a_sidecars_log_lines_give_nothing_away(url: str, tmp_path: Path) -> Non
             for value in (b'{"value": 0.7182818}', b'{"value": 0.7182818}', b'{"value": "secret"}'):
                 _status(f"{place}/events/visit-of-alice/reward", value, JSON)
             edge.terminate()
-            assert edge.wait(30) in (0, -15)
+            assert edge.wait(30) == 0
     said = log.read_text()
     assert "401" in said  # it does say something
     words = [secret, "alice", "an-action", "a-topic", "7182818", "Bearer", "secret"]

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 import uvicorn
 
 from fedbandit.client import ConnectedAgent
-from fedbandit.edge.app import make_app
+from fedbandit.edge.app import CLOSE_SECONDS, make_app
 from fedbandit.edge.names import Names
 from fedbandit.errors import InvalidParameter
-from fedbandit.web.listening import configured, listening, url_of
+from fedbandit.web.listening import configured, end_quietly, listening, url_of
 
 
 def serve(
@@ -28,7 +28,11 @@ def serve(
     except InvalidParameter:
         agent.close()
         raise
-    announce(url_of(listener))
     names = Names(listen=host, allowed=frozenset(name.lower() for name in allowed))
     server = uvicorn.Server(configured(make_app(agent, names), stop_seconds=5))
-    server.run(sockets=[listener])
+    end_quietly(server)
+    announce(url_of(listener))
+    try:
+        server.run(sockets=[listener])
+    finally:
+        agent.close(timeout=CLOSE_SECONDS)  # if it was stopped before it began

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import signal
 import socket
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
@@ -18,7 +17,7 @@ from fedbandit.service.listen import Address, Tls, check_exposure
 from fedbandit.service.settings import Settings
 from fedbandit.service.store import Store
 from fedbandit.service.warm_up import merge_once
-from fedbandit.web.listening import configured, listening, url_of
+from fedbandit.web.listening import configured, end_quietly, listening, url_of
 
 _KEEP_ALIVE = 20
 
@@ -74,8 +73,7 @@ def _listener(address: Address) -> socket.socket:
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket, *, idle_seconds: float) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again when it is done
-        signal.signal(number, lambda *_: None)
+    end_quietly(server)
     sweeping = asyncio.create_task(_sweep(server, idle_seconds))
     try:
         await server.serve(sockets=[listener])

@@ -1,5 +1,6 @@
 """An open socket at an address, its URL, and how uvicorn serves there."""
 
+import signal
 import socket
 from typing import Any
 
@@ -52,3 +53,17 @@ def configured(app: Starlette, *, stop_seconds: int, **options: Any) -> uvicorn.
         timeout_graceful_shutdown=stop_seconds,
         **options,
     )
+
+
+def end_quietly(server: uvicorn.Server) -> None:
+    """Let SIGINT and SIGTERM stop a server before it serves, and do nothing more once it is done.
+
+    While it serves it has handlers of its own, and raises the signal again in the end. For the main
+    thread.
+    """
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
