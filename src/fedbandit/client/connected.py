@@ -72,8 +72,7 @@ class ConnectedAgent:
     ) -> None:
         self._account, self._transport, self._state_dir = account, transport, state_dir
         self._courier = Courier(account, transport, joined=joined)
-        name = f"fedbandit {account.who.model}/{account.who.agent}"
-        self._sender = Sender(self._courier, Backoff(), name=name)
+        self._sender = Sender(self._courier, Backoff(), name=f"fedbandit {account.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(1)
         self._closed = False
         self._sender.start()
