@@ -1,6 +1,7 @@
 """Everything observed reaches the coordinator once, whatever the network does meanwhile."""
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from fedbandit.client.state_dir import Identity
 from fedbandit.client.transport import HttpTransport
 from fedbandit.errors import Unreachable
 from fedbandit.service.ledger import KEPT, Ledger
+from fedbandit.service.model import new_model
+from fedbandit.service.stores import open_store
 from tests.client.twin import PATIENT, WHO, Twin, joined_to
 from tests.service.running import make_model, stored
 
@@ -335,6 +338,26 @@ def test_a_model_made_anew_that_takes_less_is_trouble_and_nothing_is_set_aside()
         twin.fingerprint, twin.refuse = right, None
         assert agent.sync()
     assert_array_equal(twin.server.moment, counted(3))
+
+
+def test_the_real_coordinators_model_made_anew_and_smaller(sqlite_url: Callable[[], str]) -> None:
+    store, large = sqlite_url(), fb.FSCLB(dimension=D, sketch_size=30, agents=3, alpha=1e9)
+    with (
+        private_coordinator(store, model="news", recipe=large) as url,
+        fb.connect(url, model="news", agent="phone-7") as agent,
+    ):
+        opened = open_store(store)
+        opened.delete("news")
+        opened.create(*new_model("news", fb.FSCLB(dimension=D, sketch_size=2, agents=3)))
+        opened.close()
+        play(agent, 0, 25)  # one upload, ten times as large as any of the new model
+        deadline = time.monotonic() + 30.0
+        while "made anew" not in str(agent.status().trouble):
+            assert time.monotonic() < deadline
+            agent.sync(everything=True, timeout=0.1)
+        assert (agent.status().set_aside, agent.status().undelivered) == (0, 25)
+        agent.close(timeout=0.1)
+    assert stored(store).version == 0
 
 
 def test_a_proxy_that_lets_too_little_through_can_be_mended() -> None:
