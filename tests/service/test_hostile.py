@@ -3,8 +3,9 @@
 import http.client
 import os
 import random
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -177,6 +178,27 @@ def test_deep_and_boastful_bodies(client: TestClient) -> None:
         b"\x98\xa4sync\x01\xd9\x10" + b"\xff" * 16,
     ):
         assert client.post(sync_path(), content=body, headers=BODY).status_code == 422
+
+
+@pytest.mark.chaos
+def test_many_slow_senders_of_large_bodies_take_bounded_memory(
+    sqlite_url: Callable[[], str],
+) -> None:
+    url, recipe = sqlite_url(), fb.FedLinUCB(dimension=1000, agents=2)
+    make_model(url, "large", recipe)
+    make_model(url, "news", RECIPE)
+    with running(url, "--open", "--body-seconds", "60") as process, ExitStack() as slow:
+        before, place = resident(process), urlsplit(process.address)
+        for number in range(100):
+            sender = slow.enter_context(socket.create_connection((place.hostname, place.port)))
+            head = f"POST {sync_path('large', f'a{number}')} HTTP/1.1\r\nHost: x\r\n"
+            head += f"Content-Type: {wire.MEDIA_TYPE}\r\nContent-Length: 8000000\r\n\r\n"
+            with suppress(OSError):  # sent away
+                sender.sendall(head.encode() + bytes(7_900_000))
+        assert resident(process) - before < 2.5 * 2**28
+        with _kept_open(process) as connection:
+            body = wire.encode_sync(sync_for(RECIPE, 1))
+            assert _post(connection, sync_path(), body)[0] == 200
 
 
 # Requests made from the description ------------------------------------------------------------

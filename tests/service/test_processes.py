@@ -14,7 +14,8 @@ import trustme
 
 from fedbandit import wire
 from fedbandit.service.stores import open_store
-from tests.service.made_uploads import RECIPE, merged, sync_for
+from tests.service.made_uploads import RECIPE, sync_for
+from tests.service.replay import replayed
 from tests.service.running import (
     make_model,
     make_token,
@@ -24,7 +25,7 @@ from tests.service.running import (
     stored,
     sync_path,
 )
-from tests.service.uploaders import Uploader, in_order, start_all
+from tests.service.uploaders import Uploader, in_order, start_all, states_told
 
 
 def test_two_coordinators_on_one_postgresql(postgres_url: Callable[[], str]) -> None:
@@ -42,7 +43,8 @@ def test_two_coordinators_on_one_postgresql(postgres_url: Callable[[], str]) -> 
             thread.join(60)
     order = in_order(agents)
     assert len(order) == 100
-    assert wire.encode(stored(url)) == wire.encode(merged(RECIPE, order).download())
+    expected = replayed(RECIPE, order, states_told(agents))
+    assert wire.encode(stored(url)) == wire.encode(expected.download())
 
 
 def test_told_to_stop_it_finishes_what_it_accepted(sqlite_url: Callable[[], str]) -> None:
@@ -62,7 +64,8 @@ def test_told_to_stop_it_finishes_what_it_accepted(sqlite_url: Callable[[], str]
     missing = set(range(1, state.version + 1)) - set(acknowledged)
     assert not missing
     order = [acknowledged[version] for version in sorted(acknowledged)]
-    assert wire.encode(state) == wire.encode(merged(RECIPE, order).download())
+    expected = replayed(RECIPE, order, states_told(agents))
+    assert wire.encode(state) == wire.encode(expected.download())
 
 
 @contextmanager

@@ -22,15 +22,14 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.service.coordinator import Coordinator
-from fedbandit.service.refusal import Refusal
+from fedbandit.service.app import make_app
 from fedbandit.service.settings import Settings
 from fedbandit.service.stores import open_store
 from fedbandit.service.tokens import digest_of, new_token, opens
 from tests.service.made_uploads import GRAM, RECIPE, sync_for
 from tests.service.running import BODY, make_model, make_token, running, state_path, sync_path
 
-DOORS = [("news", "phone"), ("news", "other"), ("shop", "phone"), ("gone", "phone"), ("n/x", "é")]
+DOORS = [("news", "phone"), ("news", "other"), ("shop", "phone"), ("gone", "phone"), ("n x", "é")]
 """Of the first there is a token; the rest are others of the model, another model, and none."""
 
 
@@ -68,21 +67,41 @@ def steps_of(do: Callable[[], object]) -> list[tuple[str, int]]:
 def test_a_token_that_does_not_fit_takes_the_same_way_whatever_it_was_tried_on(url: str) -> None:
     """Neither agents nor models can be found out by how long a refusal takes, or by its bytes."""
     mine, stranger = make_token(url, model="news", agent="phone"), "x" * 43
-    coordinator = Coordinator(open_store(url), Settings(remember_seconds=0.0))
-    told = set()
+    app, told = make_app(open_store(url), Settings(remember_seconds=0.0)), set()
 
     def refused(secret: str, model: str, agent: str) -> None:
-        with pytest.raises(Refusal) as no:
-            asyncio.run(coordinator.admit(secret, model=model, agent=agent))
-        answer = no.value.response()
-        told.add((answer.status_code, bytes(answer.body), tuple(sorted(answer.headers.items()))))
+        told.add(asyncio.run(_answer(app, state_path(model, agent), secret)))
 
     for secret, doors in ((mine, DOORS[1:]), (stranger, DOORS)):
         refused(secret, "warm", "up")
         ways = [steps_of(partial(refused, secret, model, agent)) for model, agent in doors]
         assert all(way == ways[0] for way in ways)
     assert len(told) == 1
-    asyncio.run(coordinator.stop())
+    assert told.pop()[0] == 401
+
+
+async def _answer(app: Any, path: str, secret: str) -> tuple[int, tuple[Any, ...], bytes]:
+    """Ask an application in this very thread; return the status, the headers and the body."""
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"host", b"x"), (b"authorization", f"Bearer {secret}".encode())],
+    }
+    await app(scope, receive, send)
+    return sent[0]["status"], tuple(sorted(sent[0]["headers"])), sent[1]["body"]
 
 
 def test_tokens_are_compared_by_their_hashes_in_constant_time(

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import fedbandit as fb
 from fedbandit import wire
 from tests.service.made_uploads import RECIPE, sync_for
+from tests.service.replay import replayed
 from tests.service.running import BODY, Process, state_path, stored, sync_path
 
 Where = Callable[[], str]
@@ -21,10 +22,11 @@ Where = Callable[[], str]
 
 @dataclass
 class Uploader:
-    """One agent with one life. ``merged`` holds what was acknowledged, by version.
+    """One agent with one life. ``merged`` holds what was acknowledged, by its place in the order.
 
-    ``newest`` is the largest of these versions. ``copies`` and ``late`` count answers to what had
-    been answered before: the last upload, and older ones out of order; ``turned_away`` counts 503.
+    ``told`` holds the states that it was told, encoded, by version. ``newest`` is the largest place
+    that it knows of. ``copies`` and ``late`` count answers to what had been answered before: the
+    last upload, and older ones out of order; ``turned_away`` counts 503.
     """
 
     agent: str
@@ -32,6 +34,7 @@ class Uploader:
     where: Where
     uploads: int
     merged: dict[int, fb.Upload] = field(default_factory=dict)
+    told: dict[int, bytes] = field(default_factory=dict)
     newest: int = 0
     copies: int = 0
     late: int = 0
@@ -56,6 +59,7 @@ class Uploader:
                     self.problem = f"{sequence} was merged twice"
                 self.copies += not answer.merged
                 self.merged[answer.version] = sync.upload
+                self.told[answer.download.version] = wire.encode(answer.download)
                 self.newest = max(self.newest, answer.version)
             if len(bodies) > 1 and rng.random() < 0.2 and not self._send_late(rng, bodies[:-1]):
                 return
@@ -120,6 +124,15 @@ def in_order(uploaders: list[Uploader]) -> list[fb.Upload]:
     return [everything[version] for version in sorted(everything)]
 
 
+def states_told(uploaders: list[Uploader]) -> dict[int, bytes]:
+    """Return every state that was told, by version; all who were told one were told the same."""
+    told: dict[int, bytes] = {}
+    for uploader in uploaders:
+        assert all(told.get(version, state) == state for version, state in uploader.told.items())
+        told |= uploader.told
+    return told
+
+
 @dataclass(frozen=True)
 class Look:
     """What a store held at an instant, and the newest version acknowledged before that."""
@@ -135,22 +148,21 @@ def look(url: str, uploaders: list[Uploader]) -> Look:
 
 
 def check_looks(looks: list[Look], uploaders: list[Uploader], *, uploads: int) -> None:
-    """Everything acknowledged was there at every look, each once, and bit for bit in order.
+    """Everything acknowledged was there at every look, each once, and bit for bit.
 
-    To be called when all uploaders are done: only then is it known what every version was.
+    To be called when all uploaders are done: only then is it known what every version was. What
+    was seen and what was told must be states that the uploads give, merged in their order.
     """
-    order, server = in_order(uploaders), RECIPE.server()
+    order, told = in_order(uploaders), states_told(uploaders)
     assert len(order) == uploads
     assert sum(each.late for each in uploaders) > 0
     for seen in looks:
         assert seen.acknowledged <= seen.held.version
-    states = {0: wire.encode(server.download())}
-    for upload in order:
-        server.receive(upload)
-        states[server.version] = wire.encode(server.download())
-    for seen in looks:
-        assert wire.encode(seen.held) == states[seen.held.version]
-    assert looks[-1].held.version == uploads
+        state = wire.encode(seen.held)
+        assert told.setdefault(seen.held.version, state) == state
+    empty = wire.encode(RECIPE.server().download())
+    assert told.get(0, empty) == empty
+    assert wire.encode(replayed(RECIPE, order, told).download()) == wire.encode(looks[-1].held)
 
 
 def served_by(process: Process) -> fb.Download:

@@ -10,12 +10,12 @@ from math import isfinite
 from typing import Any, Final
 
 from fedbandit import wire
-from fedbandit.client.transport import LARGEST_ANSWER
 from fedbandit.core.messages import Download, check_moment
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import RECIPES
 from fedbandit.core.reply import ToSender
 from fedbandit.core.server import Server
+from fedbandit.core.summary import Sketch
 from fedbandit.errors import InvalidMessage, InvalidParameter, InvalidState, complaint, unknown
 from fedbandit.service.store import Model
 from fedbandit.wire import Limits
@@ -29,7 +29,6 @@ def new_model(name: str, recipe: Recipe, *, limits: Limits = DEFAULT_LIMITS) -> 
     """Return a model that has merged nothing yet, and its state."""
     check_name("model", name)
     _check_served(recipe)
-    _check_size(recipe)
     _check_limits(limits)
     model = Model(
         name=name,
@@ -109,7 +108,9 @@ class Served:
     @property
     def largest_body(self) -> int:
         """Bytes that no honest sync of this model exceeds."""
-        return _largest_body(self.recipe)
+        d, empty = self.recipe.dimension, self.recipe.parts.memory.empty()
+        rows = empty.size - 1 if isinstance(empty, Sketch) else d
+        return wire.WIDTH * d * (rows + 1) + _ENVELOPE
 
 
 def _check_served(recipe: Recipe) -> None:
@@ -119,19 +120,6 @@ def _check_served(recipe: Recipe) -> None:
         expected = "one whose server answers the sender alone: " + " or ".join(SERVED)
         fix = "The others run in simulations: fedbandit run."
         raise InvalidParameter(complaint("recipe", got=recipe.name, expected=expected, fix=fix))
-
-
-def _largest_body(recipe: Recipe) -> int:
-    d = recipe.dimension
-    rows = int(recipe.params.get("sketch_size", d + 1)) - 1  # a Gram matrix has d
-    return wire.WIDTH * d * (rows + 1) + _ENVELOPE
-
-
-def _check_size(recipe: Recipe) -> None:
-    if (size := _largest_body(recipe)) > LARGEST_ANSWER:
-        got, expected = f"a state of {size:,} bytes", f"at most {LARGEST_ANSWER:,}, as agents read"
-        fix = "Choose a smaller dimension or sketch size."
-        raise InvalidParameter(complaint("model", got=got, expected=expected, fix=fix))
 
 
 def _check_limits(limits: Limits) -> None:
