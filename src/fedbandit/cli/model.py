@@ -5,14 +5,17 @@ import sys
 import time
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedbandit.cli.command import Command
 from fedbandit.cli.options import positive
 from fedbandit.cli.stores import add_store, opened
 from fedbandit.cli.table import show_table
 from fedbandit.cli.verbs import Verb, define_verbs, execute_verb
-from fedbandit.errors import DataError, OutputError, complaint
+from fedbandit.errors import DataError, InvalidParameter, OutputError, complaint
+
+if TYPE_CHECKING:
+    from fedbandit.core.recipe import Recipe
 
 EXAMPLE = """\
 fedbandit model create news --dimension 100 --sketch-size 40
@@ -60,6 +63,7 @@ def _create(arguments: Namespace) -> None:
     if arguments.sketch_size is not None:
         params["sketch_size"] = arguments.sketch_size
     recipe = recipe_named(arguments.recipe, params | dict(arguments.set))
+    _check_size(recipe)
     limits = Limits(
         arm_norm=_given(arguments.max_arm_norm, DEFAULT_LIMITS.arm_norm),
         reward=_given(arguments.max_reward, DEFAULT_LIMITS.reward),
@@ -152,7 +156,10 @@ def _define_import(parser: ArgumentParser) -> list[Action]:
 
 def _import(arguments: Namespace) -> None:
     from fedbandit.service.archive import read_archive
+    from fedbandit.service.model import check_name
 
+    if arguments.name is not None:
+        check_name("model", arguments.name)
     try:
         data = arguments.file.read_bytes()
     except OSError as error:
@@ -174,6 +181,19 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+def _check_size(recipe: "Recipe") -> None:
+    """Refuse a model whose state no agent would read to its end."""
+    from fedbandit.client.transport import LARGEST_ANSWER
+    from fedbandit.wire import WIDTH
+
+    d = recipe.dimension
+    size = WIDTH * d * int(recipe.params.get("sketch_size", d + 1))
+    if size > LARGEST_ANSWER:
+        got, expected = f"a state of {size:,} bytes", f"at most {LARGEST_ANSWER:,}, as agents read"
+        fix = "Choose a smaller dimension or sketch size."
+        raise InvalidParameter(complaint("model", got=got, expected=expected, fix=fix))
 
 
 def _given(value: float | None, default: float) -> float:

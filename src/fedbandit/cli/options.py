@@ -1,5 +1,6 @@
 """Values of options, checked where they are read, and options that several commands share."""
 
+import re
 import tomllib
 from argparse import Action, ArgumentParser, ArgumentTypeError
 from math import inf
@@ -61,6 +62,13 @@ def setting(text: str) -> tuple[str, Any]:
         return name, tomllib.loads(f"value = {written}")["value"]
     except tomllib.TOMLDecodeError:
         return name, written
+
+
+def host_name(text: str) -> str:
+    """Read the name of a machine, without a port."""
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})", text):
+        raise ArgumentTypeError(f"got {text!r}; expected a name as in http://NAME, without a port")
+    return text
 
 
 def words(text: str) -> tuple[str, ...]:

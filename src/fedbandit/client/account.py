@@ -59,6 +59,7 @@ class Figures:
     rewards: int
     forgotten: int
     set_aside: int
+    deleted: int
     saved: bool
 
 
@@ -122,6 +123,7 @@ class Account:
                 rewards=self._rewards,
                 forgotten=self.book.forgotten,
                 set_aside=self._aside.uploads,
+                deleted=self._aside.deleted,
                 saved=not self.book.broken,
             )
 

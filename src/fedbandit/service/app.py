@@ -162,18 +162,22 @@ class _Doors:
             raise _too_large(most)
         chunks, size = [], 0
         try:
-            async with asyncio.timeout(self._coordinator.settings.body_seconds):
-                async for chunk in request.stream():
-                    size += len(chunk)
-                    if size > most:
-                        raise _too_large(most)
-                    chunks.append(chunk)
+            with self._coordinator.turns.arriving() as note:
+                async with asyncio.timeout(self._coordinator.settings.body_seconds):
+                    async for chunk in request.stream():
+                        size += len(chunk)
+                        if size > most:
+                            raise _too_large(most)
+                        note(len(chunk))
+                        chunks.append(chunk)
+            return b"".join(chunks)
         except TimeoutError as error:
             message = "the body did not arrive in time"
             raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "body", message) from error
         except ClientDisconnect as error:  # nobody is there to read the answer
             raise Refusal(HTTPStatus.BAD_REQUEST, "body", "it ended early") from error
-        return b"".join(chunks)
+        finally:
+            chunks.clear()  # an error keeps this frame for a while, and would keep the bytes too
 
 
 async def _alive(_: Request) -> Response:
