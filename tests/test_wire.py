@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import errors, wire
+from fedbandit.core.narrow import CODES, Narrow, narrowed
 
 SKETCH = fb.Sketch(np.diag([3.0, 2.0, 1.0])[:2], 0.25, 3)
+NARROW = {width: narrowed(fb.Sketch(SKETCH.rows / 3, 0.25, 3, 0.1), width) for width in CODES}
 MESSAGES: dict[str, fb.Upload | fb.Download | fb.Collect] = {
     "upload, sketch": fb.Upload(7, SKETCH, np.arange(3.0), 12),
     "upload, gram": fb.Upload(0, fb.Gram(np.eye(3) * np.pi), np.arange(3.0), 1),
@@ -21,6 +24,11 @@ MESSAGES: dict[str, fb.Upload | fb.Download | fb.Collect] = {
     "download, nothing yet": fb.Download(fb.Sketch(np.zeros((0, 3)), 0.0, 3), np.zeros(3), 0, 0),
     "download, gram": fb.Download(fb.Gram(np.eye(3)), -np.arange(3.0), 99, 4),
     "collect": fb.Collect(),
+    "upload, accounted": fb.Upload(1, fb.Sketch(SKETCH.rows, 0.25, 3, 0.5), np.arange(3.0), 12),
+    "download, narrow, nothing yet": fb.Download(
+        narrowed(fb.Sketch(np.zeros((0, 3)), 0.0, 3), "int8"), np.zeros(3), 0, 0
+    ),
+    **{f"upload, {width}": fb.Upload(7, NARROW[width], np.arange(3.0), 12) for width in CODES},
 }
 every_message = pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 
@@ -35,7 +43,7 @@ def test_round_trip(message: fb.Upload | fb.Download | fb.Collect) -> None:
         assert (again.agent, again.count) == (message.agent, message.count)
     if not isinstance(message, fb.Collect) and not isinstance(again, fb.Collect):
         np.testing.assert_array_equal(again.moment, message.moment)
-        for name in ("matrix", "rows", "squares", "shed", "size"):
+        for name in ("matrix", "rows", "squares", "shed", "size", "lost", "width"):
             if hasattr(message.summary, name):
                 np.testing.assert_array_equal(
                     getattr(again.summary, name), getattr(message.summary, name)
@@ -59,6 +67,26 @@ def test_damaged_bytes_are_refused_or_still_a_message(
     whole[cut] = data.draw(st.integers(0, 255))
     with contextlib.suppress(errors.InvalidMessage):
         wire.decode(bytes(whole))
+
+
+@pytest.mark.parametrize("width", CODES)
+@given(st.data())
+def test_a_server_merges_what_was_decoded_or_refuses_it(width: Any, data: st.DataObject) -> None:
+    """Numbers of any size and sign may stand where rows, scales, shed and lost do."""
+    sent = fb.Upload(0, NARROW[width], np.arange(3.0), 12)
+    whole = bytearray(wire.encode(sent))
+    for _ in range(data.draw(st.integers(1, 6))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    server = fb.FSCLB(
+        dimension=3, sketch_size=3, agents=2, wire=width, estimate="corrected"
+    ).server()
+    with contextlib.suppress(errors.InvalidMessage):
+        upload = wire.decode(bytes(whole))
+        assert isinstance(upload, fb.Upload | fb.Download | fb.Collect)
+        (answer,) = server.receive(upload)  # type: ignore[arg-type]
+        assert isinstance(answer.message, fb.Download)
+        again = wire.decode(wire.encode(answer.message))
+        assert isinstance(again, fb.Download)
 
 
 def test_another_format_is_refused() -> None:
@@ -120,6 +148,44 @@ def test_golden_bytes_of_messages() -> None:
     assert wire.encode(fb.Collect()) == bytes.fromhex("92 a7636f6c6c656374 01")
 
 
+# One row, 3/2 and -1/2 as codes times a scale of 2; int8: 127 and -42 times 2^-6.
+GOLDEN_ROWS = {
+    "float32": "a7666c6f61743332  92 920102 c40c 00000040 0000403f 000080be",
+    "float16": "a7666c6f61743136  92 920102 c408 00000040 003a 00b4",
+    "bfloat16": "a862666c6f61743136  92 920102 c408 00000040 403f 80be",
+    "int8": "a4696e7438  92 920102 c406 0000903f 7f d6",
+}
+
+
+def golden_narrow(width: str) -> str:
+    return (
+        "96 a675706c6f6164 01 00"
+        f"96 a66e6172726f77 {GOLDEN_ROWS[width]} cb3fe0000000000000 02 cb3fd0000000000000"
+        "92 9102 c40c 0000f03f 0000003f 000080bf"
+        "02"
+    )
+
+
+@pytest.mark.parametrize("width", CODES)
+def test_golden_bytes_of_narrow_uploads(width: str) -> None:
+    codes, scale = {
+        "float32": (np.array([[0.75, -0.25]], "<f4"), 2.0),
+        "float16": (np.array([[0.75, -0.25]], "<f2"), 2.0),
+        "bfloat16": (np.array([[0x3F40, 0xBE80]], "<u2"), 2.0),
+        "int8": (np.array([[127, -42]], "|i1"), 2.0**-6),
+    }[width]
+    narrow = Narrow(width, codes, np.array([scale]), 0.5, 2, 0.25)
+    data = bytes.fromhex(golden_narrow(width))
+    assert wire.encode(fb.Upload(0, narrow, np.array([0.5, -1.0]), 2)) == data
+    again = wire.decode(data)
+    assert isinstance(again, fb.Upload)
+    assert isinstance(again.summary, Narrow)
+    expected = [127 / 64, -42 / 64] if width == "int8" else [1.5, -0.5]
+    assert again.summary.rows.tolist() == [expected]
+    assert again.moment.tolist() == [0.5, -1.0]
+    assert (again.summary.shed, again.summary.size, again.summary.lost) == (0.5, 2, 0.25)
+
+
 def test_golden_bytes_of_a_sync() -> None:
     data = bytes.fromhex(GOLDEN_SYNC)
     assert wire.encode_sync(SMALL_SYNC) == data
@@ -169,9 +235,15 @@ def test_the_fingerprint_is_of_the_whole_recipe() -> None:
     assert len({mark, *map(wire.fingerprint, others)}) == 4
 
 
-def _without(place: tuple[int, ...], value: object) -> bytes:
+NARROW_SYNC = wire.Sync(
+    "0123456789abcdef", LIFE, 5, fb.Upload(0, NARROW["int8"], np.arange(3.0), 1)
+)
+ONE = np.float64(1.0).tobytes()[4:]  # as a scale
+
+
+def _without(place: tuple[int, ...], value: object, sync: wire.Sync = SYNC) -> bytes:
     """Return a sync with another value at a place, by indices into its arrays."""
-    whole = msgspec.msgpack.decode(wire.encode_sync(SYNC))
+    whole = msgspec.msgpack.decode(wire.encode_sync(sync))
     part = whole
     for index in place[:-1]:
         part = part[index]
@@ -224,6 +296,60 @@ def test_a_bad_field_is_named(field: str, place: tuple[int, ...], value: object)
     assert str(caught.value).startswith(f"{field}: got ")
 
 
+@pytest.mark.parametrize(
+    ("field", "place", "value"),
+    [
+        ("upload.summary", (7, 3), ["narrow"]),
+        ("upload.summary", (7, 3, 1), 8),
+        ("upload.summary", (7, 3, 1), "int8" * 5),
+        ("upload.summary.width", (7, 3, 1), "int16"),
+        ("upload.summary.width", (7, 3, 1), "float64"),
+        ("upload.summary.rows", (7, 3, 1), "float16"),
+        ("upload.summary", (7, 3, 2), [3, 3]),
+        ("upload.summary.rows", (7, 3, 2, 0), [2, 4]),
+        ("upload.summary.rows", (7, 3, 2, 0), [2, 0]),
+        ("upload.summary.rows", (7, 3, 2, 0), [-2, -3]),
+        ("upload.summary.rows", (7, 3, 2, 0), [2**62, 0]),
+        ("upload.summary.rows", (7, 3, 2, 1), bytes(13)),
+        ("upload.summary.rows", (7, 3, 2, 1), b"\xff" * 14),  # scales that are no numbers
+        ("upload.summary.rows", (7, 3, 2, 1), b"\x00\x00\xf0\xbf" + bytes(10)),  # -1
+        ("upload.summary.rows", (7, 3, 2, 1), b"\x00\x00\xf0\x7f" + bytes(10)),  # infinity
+        ("upload.summary.rows", (7, 3, 2, 1), b"\x00\x00\xe0\x7f" + bytes(10)),  # 2^1023
+        ("upload.summary", (7, 3, 3), "much"),
+        ("upload.summary", (7, 3, 5), "all"),
+        ("upload.moment", (7, 4, 1), np.zeros(3).tobytes()),
+        ("upload.moment", (7, 4, 1), ONE + np.array([0, np.nan, 0], "<f4").tobytes()),
+        ("upload.moment", (7, 4, 1), ONE + np.array([0, np.inf, 0], "<f4").tobytes()),
+        ("upload.moment", (7, 4, 1), b"\xff\xff\xff\xff" + bytes(12)),
+        ("upload.moment", (7, 4, 0), [4]),
+    ],
+)
+def test_a_bad_field_of_a_narrow_message_is_named(
+    field: str, place: tuple[int, ...], value: object
+) -> None:
+    with pytest.raises(errors.InvalidMessage) as caught:
+        wire.decode_sync(_without(place, value, NARROW_SYNC))
+    assert caught.value.field == field
+    assert str(caught.value).startswith(f"{field}: got ")
+
+
+@pytest.mark.parametrize(
+    ("width", "codes"),
+    [
+        ("float32", np.array([np.inf, 0.0, 0.0], "<f4")),
+        ("float16", np.array([np.nan, 0.0, 0.0], "<f2")),
+        ("bfloat16", np.array([0x7F80, 0, 0], "<u2")),
+        ("bfloat16", np.array([0xFFC0, 0, 0], "<u2")),
+    ],
+)
+def test_codes_that_are_no_numbers(width: str, codes: np.ndarray[Any, Any]) -> None:
+    rows = [[1, 3], ONE + codes.tobytes()]
+    upload = ["upload", 1, 0, ["narrow", width, rows, 0.0, 3, None], [[3], ONE + bytes(12)], 1]
+    with pytest.raises(errors.InvalidMessage) as caught:
+        wire.decode(msgspec.msgpack.encode(upload))
+    assert caught.value.field == "summary.rows"
+
+
 def test_missing_and_surplus_fields_are_refused() -> None:
     whole = msgspec.msgpack.decode(wire.encode_sync(SYNC))
     wrong: object
@@ -252,6 +378,7 @@ ENVELOPES: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
     "sync": (wire.encode_sync(SYNC), wire.decode_sync),
     "synced": (wire.encode_synced(ANSWER), wire.decode_synced),
     "joined": (wire.encode_joined(JOINED), wire.decode_joined),
+    "narrow sync": (wire.encode_sync(NARROW_SYNC), wire.decode_sync),
 }
 
 

@@ -1,7 +1,9 @@
 """Recipes say what they are, refuse what cannot be, and travel."""
 
+import inspect
 import json
 import pickle
+import pydoc
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,29 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         {"sketch_size": 4, "cadence": "buffered", "buffer": 3},
         "buffer: got 3; expected a whole number of at least 4",
     ),
+    (
+        "FSCLB",
+        {"sketch_size": 3, "estimate": "x"},
+        "estimate: got 'x'; expected one of averaged, corrected, paper",
+    ),
+    ("FSCLB", {"sketch_size": 3, "wire": "float8"}, "wire: got 'float8'; expected one of bfloat16"),
+    ("FSCLB", {"sketch_size": 3, "wire": None}, "wire: got 'None'; expected one of bfloat16"),
+    ("FSCLB", {"sketch_size": "big"}, "sketch_size: got 'big'; expected a whole number or 'auto'"),
+    ("FSCLB", {"sketch_size": 3, "budget": 500}, "budget: got 500; expected none with a fixed"),
+    ("FSCLB", {"sketch_size": "auto", "budget": 175}, "budget: got 175; expected at least 176"),
+    ("FSCLB", {"sketch_size": "auto", "budget": 0}, "budget: got 0; expected a whole number"),
+    ("FSCLB", {"sketch_size": "auto", "budget": True}, "budget: got True; expected a whole number"),
+    ("FSCLB", {"sketch_size": "auto", "budget": "1k"}, "budget: got '1k'; expected a whole number"),
+    (
+        "FSCLB",
+        {"sketch_size": 3, "estimate": "averaged", "radius": "paper"},
+        "radius: got 'paper'; expected 'tight' or a number with estimate='averaged'",
+    ),
+    ("FSCLB.lean", {"radius": "paper"}, "radius: got 'paper'; expected 'tight' or a number"),
+    ("FSCLB.lean", {"budget": 100}, "budget: got 100; expected at least 125 bytes"),
+    ("FSCLB.lean", {"sketch_size": 3, "budget": 500}, "budget: got 500; expected none with a"),
+    ("FSCLB.lean", {"dimension": 0}, "dimension: got 0; expected a whole number"),
+    ("FSCLB.lean", {"dimension": "5"}, "dimension: got '5'; expected a whole number"),
     ("SOFUL", {"sketch_size": 1}, "sketch_size: got 1"),
     ("CBSCFD", {"sketch_size": 9}, "sketch_size: got 9"),
     ("FedLinUCB", {"alpha": -1.0}, "alpha: got -1.0"),
@@ -87,6 +112,47 @@ def test_params_are_plain_whatever_kind_of_number_came() -> None:
         bounds=fb.Bounds(horizon=np.int32(9)),  # type: ignore[arg-type]
     )
     assert json.loads(json.dumps(recipe.params)) == recipe.params
+
+
+LEAN: list[fb.Recipe] = [
+    fb.FSCLB.lean(dimension=5, agents=2),
+    fb.FSCLB.lean(dimension=40, agents=2, sketch_size=7, radius="tight"),
+    fb.FSCLB.lean(dimension=40, agents=2, budget=np.int64(900)),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("recipe", LEAN)
+def test_a_lean_recipe_is_one_of_fsclb(recipe: fb.Recipe) -> None:
+    assert recipe.name == "FSCLB"
+    assert fb.RECIPES[recipe.name](**recipe.params) == recipe
+    params = json.loads(json.dumps(recipe.params))
+    assert params == recipe.params
+    assert fb.RECIPES[recipe.name](**params) == recipe
+    assert (params["cadence"], params["estimate"], params["wire"]) == (
+        "buffered",
+        "corrected",
+        "int8",
+    )
+    again = pickle.loads(pickle.dumps(recipe))
+    assert again == recipe
+    assert hash(again) == hash(recipe)
+    assert repr(recipe).startswith("FSCLB(dimension=")
+    assert len({*LEAN, again}) == len(LEAN)
+
+
+def test_constructors_look_like_what_they_are() -> None:
+    signature = inspect.signature(fb.FSCLB)
+    assert list(signature.parameters)[:3] == ["dimension", "sketch_size", "agents"]
+    assert signature.return_annotation is fb.Recipe
+    lean = inspect.signature(fb.FSCLB.lean)
+    assert set(lean.parameters) < set(signature.parameters)
+    assert (fb.FSCLB.__name__, fb.FSCLB.lean.__qualname__) == ("FSCLB", "FSCLB.lean")
+    assert repr(fb.FSCLB) == "<recipe FSCLB>"
+    assert "_FSCLB" not in pydoc.plain(pydoc.render_doc(fb.FSCLB))
+    assert "lean(*, dimension: int" in pydoc.plain(pydoc.render_doc(fb.FSCLB.lean))
+    for build in (fb.FSCLB, fb.FSCLB.lean, fb.FedLinUCB):
+        assert pickle.loads(pickle.dumps(build)) is build
+        assert build.__doc__
 
 
 def test_parameters_are_keyword_only() -> None:

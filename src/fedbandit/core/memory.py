@@ -199,8 +199,10 @@ def misfit(summary: object, expected: str) -> InvalidMessage:
         case Gram(matrix):
             got = f"a Gram matrix of shape {matrix.shape}"
         case Sketch() | Narrow():
-            shape, kind = summary.rows.shape, type(summary).__name__.lower()
-            got = f"a {kind} of size {summary.size}, rows of shape {shape}, shed {summary.shed}"
+            kind = summary.width if isinstance(summary, Narrow) else "float64"
+            shape = (summary.codes if isinstance(summary, Narrow) else summary.rows).shape
+            got = f"a sketch of size {summary.size}, rows of shape {shape} in {kind}"
+            got += f", shed {summary.shed}, lost {summary.lost}"
         case _:
             got = f"a {type(summary).__name__}"
     fix = "Agents and server must be built by the same recipe."

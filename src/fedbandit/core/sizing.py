@@ -10,7 +10,7 @@ from fedbandit.core.summary import Sketch
 from fedbandit.errors import InvalidParameter, complaint
 
 TOLERANCE: Final = 0.5
-_HEAD = 96  # bytes of a message beside its numbers, and a little more
+_HEAD = 96  # bytes of a message beside its numbers, with counts below 2^32
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,10 +146,11 @@ class SketchMemory:
     def check(self, summary: object) -> None:
         """Raise InvalidMessage unless it is a sketch of this dimension, size and width."""
         if not self._fits(summary):
-            rows = f"fewer than {self.size} orthogonal rows of {self.dimension} float64"
-            if self.width != "float64":
-                rows = f"fewer than {self.size} rows of {self.dimension} {self.width}"
-            raise misfit(summary, f"{rows}, and a finite shed >= 0")
+            least = 2 if self.sizing else self.size
+            size = f"size {least}" if least == self._largest else f"size {least} to {self._largest}"
+            rows = f"fewer rows of {self.dimension} {self.width}, orthogonal unless rounded"
+            lost = "lost too" if self.keeps_account else "lost None"
+            raise misfit(summary, f"a sketch of {size}, {rows}, a finite shed >= 0, and {lost}")
 
     def _fits(self, summary: object) -> bool:
         if not isinstance(summary, Sketch | Narrow) or summary.dimension != self.dimension:

@@ -155,6 +155,8 @@ class Sketch:
         Several at once are stacked and shrunk once, which sheds less than one after another. Rows
         that come rounded need not be orthogonal.
         """
+        if not others:
+            return self
         first, *more = others
         known = isinstance(first, Sketch) and len(first.rows) < self.size
         if len(self.rows) or more or not known:
