@@ -26,6 +26,7 @@ test: .venv/ready ## every check
 chaos: .venv/ready ## the fault and fuzz suites in full, about half an hour
 	$(BIN)/pytest -n $(JOBS) -m chaos
 	$(BIN)/python tools/fuzz_wire.py -runs=1000000 -max_len=600
+	$(BIN)/python tools/fuzz_endpoints.py -runs=200000 -max_len=700
 
 load: .venv/ready ## a coordinator against an echo, 10,000 agents; MINUTES=30 soaks it afterwards
 	$(BIN)/python -m benchmarks.load --minutes $(or $(MINUTES),0)

@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.load`` posts syncs of d = 100, l = 40 from 8 connections, first to an echo
 (same framework, same bodies in, as many bytes out), then to a coordinator on SQLite, turn and turn
-about, and prints throughput, p50 and p99 of both and their ratio. ``--minutes`` goes on posting and
-watches memory and the store's size.
+about, and prints throughput, p50 and p99 of both and their ratio, and whether that reaches the
+target. ``--minutes`` goes on posting, watches memory and the store's size, and says whether they
+grew from the first quarter of that time to the last.
 """
 
 import argparse
@@ -34,6 +35,8 @@ from fedbandit.service.tokens import new_token
 
 DIMENSION, SKETCH, REGISTERED = 100, 40, 10_000
 RECIPE = fb.FSCLB(dimension=DIMENSION, sketch_size=SKETCH, agents=100)
+TARGET = 0.40  # of the echo's throughput
+SLACK, SLACK_MB = 0.05, 1.0  # what counts as no growth: the larger of the two
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,13 @@ def post_for(address: str, agents: list[tuple[str, str]], seconds: float, pipe: 
     """Post syncs for a while, one after another; send back how long each took."""
     place = urlsplit(address)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
-    messages = [upload(seed) for seed in range(8)]
+    messages, mark = [upload(seed) for seed in range(8)], wire.fingerprint(RECIPE)
     life, took, sequence = os.urandom(16), [], 0
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         agent, secret = agents[sequence % len(agents)]
         sequence += 1
-        sync = wire.Sync(wire.fingerprint(RECIPE), life, sequence, messages[sequence % 8])
+        sync = wire.Sync(mark, life, sequence, messages[sequence % 8])
         body = wire.encode_sync(sync)
         headers = {"Content-Type": wire.MEDIA_TYPE, "Authorization": f"Bearer {secret}"}
         started = time.perf_counter()
@@ -193,7 +196,9 @@ def compare(arguments: argparse.Namespace) -> None:
                 plain, real = (measure(each, agents, **load) for each in (echoing, coordinator))
                 ratios.append(real.rate / plain.rate)
                 print(f"echo  {plain}\nsync  {real}\nratio {ratios[-1]:.2f}", flush=True)
-            print(f"median ratio {statistics.median(ratios):.2f}")
+            median = statistics.median(ratios)
+            print(f"median ratio {median:.2f}")
+            print(f"target {TARGET:.2f}: {'met' if median >= TARGET else 'missed'}", flush=True)
             soak(coordinator, agents, path, arguments)
         finally:
             for each in (coordinator, echoing):
@@ -209,15 +214,25 @@ def soak(
     path: Path,
     arguments: argparse.Namespace,
 ) -> None:
-    """Go on posting, and print memory and the store's size as they develop."""
-    end = time.monotonic() + 60 * arguments.minutes
+    """Go on posting, print memory and the store's size as they develop, and whether they grew."""
+    end, memory, store = time.monotonic() + 60 * arguments.minutes, [], []
     while time.monotonic() < end:
         real = measure(coordinator, agents, senders=arguments.senders, seconds=20.0)
         size = sum(each.stat().st_size for each in path.parent.iterdir()) / 1e6
-        print(
-            f"{real}  memory {resident(coordinator.process):.0f} MB  store {size:.1f} MB",
-            flush=True,
-        )
+        memory.append(resident(coordinator.process))
+        store.append(size)
+        print(f"{real}  memory {memory[-1]:.0f} MB  store {size:.1f} MB", flush=True)
+    if memory:
+        print(growth("memory", memory), growth("store", store), sep="\n", flush=True)
+
+
+def growth(name: str, sizes: list[float]) -> str:
+    """Say whether something grew: the largest size of the first quarter against the last one's."""
+    quarter = max(len(sizes) // 4, 1)
+    first, last = max(sizes[:quarter]), max(sizes[-quarter:])
+    flat = last - first <= max(SLACK * first, SLACK_MB)
+    said = "did not grow" if flat else "GREW"
+    return f"{name} {said}: first quarter at most {first:.1f} MB, last quarter {last:.1f} MB"
 
 
 if __name__ == "__main__":

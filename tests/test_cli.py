@@ -16,6 +16,8 @@ import fedbandit as fb
 from fedbandit.cli import main
 from fedbandit.cli.entry import COMMANDS
 from fedbandit.cli.table import plain_table, show_table
+from fedbandit.lab import advice
+from fedbandit.lab.recommendation import TOLERANCE
 from tests.lab.tiny import SPEC, write_spec
 
 LAB = ("joblib", "matplotlib", "pyarrow", "rich", "scipy", "threadpoolctl", "jinja2")
@@ -81,6 +83,15 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ("reproduce --rounds 1e4 --out x", "--rounds: got '1e4'"),
         ("reproduce --quik --out x", r"option: got '--quik'; .* Did you mean '--quick'\?"),
         ("plot", "required: DIR"),
+        ("advise", "required: DATA"),
+        ("advise satimage --sizes 5,x", "--sizes: got 'x'; expected a whole number"),
+        ("advise satimage --sizes ,", "--sizes: got ''"),
+        ("advise satimage --size 5", r"option: got '--size'; .* Did you mean '--sizes'\?"),
+        ("advise satimage --set target", "--set: got 'target'; expected NAME=VALUE"),
+        ("advise satimage --tolerance 2", "--tolerance: got '2'; expected a number strictly"),
+        ("advise satimage --radius -1", "--radius: got '-1'; expected a number of at least 0"),
+        ("advise satimage --radius nan", "--radius: got 'nan'"),
+        ("advise satimage --trials 0", "--trials: got '0'"),
     ],
 )
 def test_bad_words_are_answered_with_the_nearest(
@@ -118,12 +129,114 @@ def test_errors_of_the_project_are_one_message(
     assert not Path(place).exists()
 
 
-@pytest.mark.parametrize("words", ["run x.toml --out", "reproduce --out", "plot", "plot x --out"])
+@pytest.mark.parametrize(
+    "words", ["run x.toml --out", "reproduce --out", "plot", "plot x --out", "advise x --out"]
+)
 def test_no_text_is_no_directory(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main([*words.split(), ""])
     assert left.value.code == 2
     assert "got ''; expected a directory" in capsys.readouterr().err
+
+
+ADVISE = [
+    "advise",
+    "synthetic",
+    "--rounds",
+    "60",
+    "--trials",
+    "2",
+    "--radius",
+    "0.1",
+    "--jobs",
+    "1",
+]
+
+
+def test_advise_shows_tables_and_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--set", "dimension=4", "--set", "spectrum=power-law", "--set", "decay=0.5"]
+    assert main([*ADVISE, *words, "--sizes", "5,2"]) == 0
+    shown = capsys.readouterr()
+    first, second, last = shown.out.strip().split("\n\n")
+    assert first.startswith("synthetic, d = 4: ")
+    assert [line.split()[0] for line in first.splitlines()[1:-1]] == ["l", "2", "5"]
+    assert second.startswith("60 rounds, 2 trials, radius 0.1: mean ± 95 % interval")
+    assert [line.split()[0] for line in second.splitlines()[2:-1]] == [
+        *["FSCLB.lean"] * 3,
+        *["FSCLB"] * 2,
+        "FedLinUCB",
+        "Random",
+    ]
+    assert re.match(r"(Take l = \d|No size|Too short)", last)
+    assert last.count("\n") == 0
+    assert shown.err.endswith("100 % of 840 rounds\n")
+
+
+def test_help_of_advise_states_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["advise", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for default in (advice.TRIALS, advice.ROUNDS, TOLERANCE):
+        assert f"(default: {default})" in shown
+    for number in (*advice.SHARES, *advice.RADII):
+        assert f"{number:g}" in shown
+
+
+def test_advise_on_a_file_writes_what_was_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{row % 7},{row % 5},{'yes' if row % 3 else 'no'},{row % 4}" for row in range(40)]
+    (tmp_path / "visits.csv").write_text("\n".join(["age,hour,bought,page", *rows]))
+    words = ["--set", "target_column=bought", "--set", "target=yes", "--sizes", "2"]
+    place = tmp_path / "out"
+    given = ["advise", str(tmp_path / "visits.csv"), *ADVISE[2:], *words, "--out", str(place)]
+    assert main(given) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("visits.csv, d = 4: ")
+    for kind in ("csv", "json", "png", "svg"):
+        assert (place / f"advice.{kind}").stat().st_size > 0
+        assert str(place / f"advice.{kind}") in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("gone.csv", "data file gone.csv: got No such file or directory"),
+        ("data.arff", "expected one of .csv, .parquet, .npz"),
+        ("text.csv", "got column 'b' of type string ('x', say); expected numbers"),
+        ("empty.csv", "got no rows; expected a row per instance"),
+        ("few.csv", "got 2 rows in 2 classes"),
+        ("synthetik", "advise: got 'synthetik'; expected one of"),
+        ("satimag", "Did you mean 'satimage'?"),
+        ("classification", "world: got no data"),
+        ("satimage --set data=x.csv", "data: got 'x.csv' beside 'satimage'"),
+        ("satimage --set target=9", "world.target: got 9; expected a whole number from 0 to 5"),
+        ("satimage --sizes 1,5", "sizes: got 1; expected a whole number from 2 to 38"),
+        ("satimage --sizes 39", "sizes: got 39"),
+        ("synthetic --set dimension=1", "advise: got arms of dimension 1; expected at least 2"),
+        ("synthetic --set dimension=big", "world.dimension: got 'big'; expected a whole number"),
+        ("synthetic --set dimensoin=9", "Did you mean 'dimension'?"),
+        ("synthetic --set spectrum=powerlaw", "Did you mean 'power-law'?"),
+        ("satimage --out few.csv", "'few.csv', which cannot be written"),
+    ],
+)
+def test_advise_refuses_in_one_line(
+    words: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.csv").write_text("a,b,c\n1,x,0\n2,y,1\n3,z,0\n")
+    Path("empty.csv").write_text("a,b,c\n")
+    Path("few.csv").write_text("a,b,c\n1,2,0\n3,4,1\n")
+    assert main(["advise", *words.split()]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("fedbandit: error: ")
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
 
 
 def test_output_that_cannot_be_written_is_one_message() -> None:
@@ -268,6 +381,7 @@ def test_terminal_gets_drawn_tables() -> None:
         (["run", "--help"], 0, "example:"),
         (["run", "x.toml", "--out", "x"], 2, "pip install 'fedbandit[lab]'"),
         (["plot", "x"], 2, "pip install 'fedbandit[lab]'"),
+        (["advise", "satimage"], 2, "pip install 'fedbandit[lab]'"),
     ],
 )
 def test_bare_install_answers(words: Sequence[str], code: int, message: str) -> None:

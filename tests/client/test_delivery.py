@@ -1,6 +1,7 @@
 """Everything observed reaches the coordinator once, whatever the network does meanwhile."""
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from numpy.testing import assert_array_equal
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.cli.private_coordinator import private_coordinator
+from fedbandit.client.aside import KEPT as KEPT_ASIDE
+from fedbandit.client.aside import Aside
 from fedbandit.client.backoff import Backoff
 from fedbandit.client.connected import ConnectedAgent
 from fedbandit.client.connecting import connect_by
@@ -20,6 +23,8 @@ from fedbandit.client.state_dir import Identity
 from fedbandit.client.transport import HttpTransport
 from fedbandit.errors import Unreachable
 from fedbandit.service.ledger import KEPT, Ledger
+from fedbandit.service.model import new_model
+from fedbandit.service.stores import open_store
 from tests.client.twin import PATIENT, WHO, Twin, joined_to
 from tests.service.running import make_model, stored
 
@@ -28,6 +33,9 @@ RECIPES = {
     "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=3),
     "FSCLB, buffered": fb.FSCLB(dimension=D, sketch_size=4, agents=3, cadence="buffered"),
     "FedLinUCB": fb.FedLinUCB(dimension=D, agents=3),
+    "FSCLB, narrow": fb.FSCLB(
+        dimension=D, sketch_size="auto", agents=3, estimate="averaged", wire="int8"
+    ),
 }
 every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 WORLD = fb.worlds.Synthetic(dimension=6, arms=5, agents=3, seed=4)
@@ -293,21 +301,23 @@ def test_an_answer_to_another_upload_acknowledges_nothing() -> None:
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize(("status", "field"), [(422, "upload.summary"), (413, "body")])
 def test_an_upload_that_is_refused_for_what_is_in_it_does_not_hold_up_the_next(
-    tmp_path: Path, on_disk: bool, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, on_disk: bool, status: int, field: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     twin, place = Twin(RECIPES["FSCLB"]), tmp_path if on_disk else None
     with joined_to(twin, state_dir=place) as agent:
-        twin.refuse = "upload.summary"
+        twin.refuse, twin.status = field, status
         play(agent, 0, 3)
         assert agent.sync(everything=True)
         twin.refuse = None
+        assert agent.decide(np.eye(D)[:1]).mean[0] > 0.1  # it still knows what it saw
         play(agent, 3, 6)
         assert agent.sync(everything=True)
-        status = agent.status()
-        assert (status.undelivered, status.pending, status.trouble) == (0, 0, None)
+        how = agent.status()
+        assert (how.undelivered, how.pending, how.trouble) == (0, 0, None)
     told = [record for record in caplog.records if "set aside" in record.message]
-    assert len(told) == status.set_aside > 0
+    assert len(told) == how.set_aside > 0
     assert_array_equal(twin.server.moment, [0.0] * 3 + [1.0] * 3 + [0.0] * (D - 6))
     if on_disk:
         files = [split(each.read_bytes())[0] for each in (tmp_path / "refused").iterdir()]
@@ -315,7 +325,72 @@ def test_an_upload_that_is_refused_for_what_is_in_it_does_not_hold_up_the_next(
         moments = [upload.moment for upload in uploads if isinstance(upload, fb.Upload)]
         assert_array_equal(np.sum(moments, axis=0), counted(3))
         with joined_to(twin, state_dir=place) as agent:
-            assert agent.status().set_aside == len(files) == status.set_aside
+            assert agent.status().set_aside == len(files) == how.set_aside
+
+
+def test_a_model_made_anew_that_takes_less_is_trouble_and_nothing_is_set_aside() -> None:
+    """What is too large for another recipe is refused for its size before it is looked at."""
+    twin = Twin(RECIPES["FSCLB"])
+    with joined_to(twin) as agent:
+        right, twin.fingerprint = twin.fingerprint, "0" * 16
+        twin.refuse, twin.status = "body", 413
+        play(agent, 0, 3)
+        assert not agent.sync(everything=True, timeout=0.1)
+        assert "made anew" in str(agent.status().trouble)
+        assert (agent.status().set_aside, agent.status().undelivered) == (0, 3)
+        twin.fingerprint, twin.refuse = right, None
+        assert agent.sync()
+    assert_array_equal(twin.server.moment, counted(3))
+
+
+def test_the_real_coordinators_model_made_anew_and_smaller(sqlite_url: Callable[[], str]) -> None:
+    store, large = sqlite_url(), fb.FSCLB(dimension=D, sketch_size=30, agents=3, alpha=1e9)
+    with (
+        private_coordinator(store, model="news", recipe=large) as url,
+        fb.connect(url, model="news", agent="phone-7") as agent,
+    ):
+        opened = open_store(store)
+        opened.delete("news")
+        opened.create(*new_model("news", fb.FSCLB(dimension=D, sketch_size=2, agents=3)))
+        opened.close()
+        play(agent, 0, 25)  # one upload, ten times as large as any of the new model
+        deadline = time.monotonic() + 30.0
+        while "made anew" not in str(agent.status().trouble):
+            assert time.monotonic() < deadline
+            agent.sync(everything=True, timeout=0.1)
+        assert (agent.status().set_aside, agent.status().undelivered) == (0, 25)
+        agent.close(timeout=0.1)
+    assert stored(store).version == 0
+
+
+def test_a_proxy_that_lets_too_little_through_can_be_mended() -> None:
+    twin = Twin(RECIPES["FSCLB"])
+    with joined_to(twin) as agent:
+        twin.refuse, twin.status = "", 413  # no field: it is not the coordinator who says so
+        play(agent, 0, 3)
+        assert not agent.sync(everything=True, timeout=0.1)
+        assert "413" in str(agent.status().trouble)
+        assert agent.status().set_aside == 0
+        twin.refuse = None
+        assert agent.sync()
+    assert_array_equal(twin.server.moment, counted(3))
+
+
+def test_of_what_is_set_aside_the_newest_is_kept(tmp_path: Path) -> None:
+    directory, more = tmp_path / "refused", 3
+    aside = Aside(directory)
+    for number in range(KEPT_ASIDE + more):
+        aside.put(numbered(number))
+        aside.put(numbered(number))  # again, after a crash say
+    assert (aside.uploads, aside.deleted) == (KEPT_ASIDE + more, more)
+    found = [wire.decode(split(each.read_bytes())[0][0]) for each in directory.iterdir()]
+    kept = sorted(each.count for each in found if isinstance(each, fb.Upload))
+    assert kept == list(range(more + 1, KEPT_ASIDE + more + 1))
+    assert (Aside(directory).uploads, Aside(directory).deleted) == (KEPT_ASIDE, 0)
+
+
+def numbered(number: int) -> fb.Upload:
+    return fb.Upload(0, fb.Gram(np.eye(2) * number), np.zeros(2), number + 1)
 
 
 @pytest.mark.parametrize("field", ["sequence", "token", "uploads"])

@@ -1,5 +1,7 @@
 """``fedbandit fleet``: what it plays and what it adds up."""
 
+import re
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.cli import main
 from fedbandit.cli.private_coordinator import private_coordinator
+from fedbandit.service.stores import open_store
 
 SMALL = ["fleet", "--agents", "3", "--rounds", "150"]
 
@@ -50,13 +53,48 @@ def test_against_a_running_coordinator_with_states(
             "agent-1",
             "agent-2",
         ]
-        capsys.readouterr()
+        _check_against_the_store(store, cells(capsys.readouterr().out)["FSCLB"])
         assert main([*words, "--dimension", "5"]) == 2
         assert "Say --dimension 9" in capsys.readouterr().err
         assert main([*words, "--sketch-size", "5"]) == 2
         assert "the model has one" in capsys.readouterr().err
         assert main([*SMALL, "--coordinator", url, "--model", "other"]) == 2
         assert "404" in capsys.readouterr().err
+
+
+def _check_against_the_store(store: str, shown: list[str]) -> None:
+    """The coordinator has counted what the fleet says that it sent."""
+    opened = open_store(store)
+    archive = opened.archive("shop")
+    opened.close()
+    uploads, up, _, _ = (int(cell.replace(",", "")) for cell in shown)
+    assert uploads == archive.model.version
+    assert up == sum(ledger.received for ledger in archive.ledgers.values())
+
+
+class Terminal(StringIO):
+    """Where somebody is watching."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_somebody_who_watches_sees_a_table_that_keeps_its_shape(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watched = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("sys.stderr", watched)
+    assert main([*SMALL, "--dimension", "6"]) == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", watched.getvalue())
+    rows = [line for line in plain.splitlines() if line.startswith(("│", "┃", "┏", "└"))]
+    assert len({len(row) for row in rows}) == 1
+    told = {row.split("│")[1].strip(): row.split("│")[2].strip() for row in rows if "│" in row}
+    shown = cells(capsys.readouterr().out)["FSCLB"]
+    assert told["decisions"] == "150 of 150"
+    assert [told["uploads"], told["bytes up"], told["bytes down"]] == shown[:3]
+    assert (told["not yet delivered"], told["in trouble"]) == ("0 observations", "0 agents")
 
 
 def test_a_coordinator_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,6 +105,9 @@ def test_a_coordinator_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> 
 def test_data_sets_are_worlds_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, "--world", "satimage", "--sketch-size", "8"]) == 0
     assert "FedLinUCB, same tape" in capsys.readouterr().out
+    for option in ("--dimension", "--arms"):
+        assert main([*SMALL, "--world", "satimage", option, "7"]) == 2
+        assert f"{option}: got 7; expected none" in capsys.readouterr().err
 
 
 def test_tokens_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

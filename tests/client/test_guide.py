@@ -5,14 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit.cli.private_coordinator import private_coordinator
-from fedbandit.edge.app import make_app
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.stores import open_store
 from tests.client.twin import Twin, joined_to
+from tests.edge.sidecar import sidecar
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "agents.md").read_text(encoding="utf-8")
@@ -36,7 +35,7 @@ def test_the_json_is_answered_as_shown() -> None:
     question, reward = re.findall(r"-d '(.*?)'", GUIDE, flags=re.DOTALL)
     (shown,) = re.findall(r"```json\n(.*?)```", GUIDE, flags=re.DOTALL)
     twin = Twin(fb.FSCLB(dimension=50, sketch_size=20, agents=2))
-    with TestClient(make_app(joined_to(twin))) as client:
+    with sidecar(joined_to(twin)) as client:
         ranked = client.post("/rank", json=json.loads(question))
         assert ranked.status_code == 201
         expected = json.loads(shown)

@@ -25,6 +25,9 @@ RECIPES = {
     "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=3),
     "FSCLB, buffered": fb.FSCLB(dimension=D, sketch_size=4, agents=3, cadence="buffered"),
     "FedLinUCB": fb.FedLinUCB(dimension=D, agents=3),
+    "FSCLB, narrow": fb.FSCLB(
+        dimension=D, sketch_size="auto", agents=3, estimate="averaged", wire="int8"
+    ),
 }
 every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 SKETCHED = RECIPES["FSCLB"]

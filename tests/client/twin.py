@@ -22,8 +22,8 @@ WHO = Identity(model="news", agent="phone-7")
 class Twin:
     """Answers like a coordinator; ``down`` makes it unreachable, ``deaf`` loses its answers.
 
-    ``error`` is raised in place of any answer. ``refuse`` is the field of uploads that it refuses.
-    ``beside`` is how far the number in its answers is from the one of the upload.
+    ``error`` is raised in place of any answer. ``refuse`` is the field of uploads that it refuses,
+    with ``status``. ``beside`` is how far the number in its answers is from the one of the upload.
     """
 
     def __init__(self, recipe: fb.Recipe, *, limits: wire.Limits = LIMITS) -> None:
@@ -34,11 +34,12 @@ class Twin:
         self.down = self.deaf = False
         self.error: Exception | None = None
         self.refuse: str | None = None
+        self.status = 422
         self.beside = 0
-        self._lock = Lock()
+        self.lock = Lock()
 
     def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
-        with self._lock:
+        with self.lock:
             self.requests.append(path)
             if self.error is not None:
                 raise self.error
@@ -67,9 +68,10 @@ class Twin:
 
     def _synced(self, body: bytes) -> bytes:
         sync = wire.decode_sync(body)
-        assert sync.fingerprint == self.fingerprint
         if self.refuse is not None:
-            raise Refused(f"422 {self.refuse} is wrong", status=422, field=self.refuse)
+            said = f"{self.status} {self.refuse} is wrong"
+            raise Refused(said, status=self.status, field=self.refuse)
+        assert sync.fingerprint == self.fingerprint
         who = {"born": sync.born, "sequence": sync.sequence}
         try:
             version = self.ledger.copy_of(sync.life, **who)

@@ -13,11 +13,12 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit.client.account import Waiting
-from fedbandit.edge.app import LARGEST_BODY, make_app
+from fedbandit.edge.app import LARGEST_BODY
 from fedbandit.edge.features import arm_of, features_of
 from fedbandit.edge.openapi import DESCRIPTION
 from tests.client.test_journal import disk_full_at
 from tests.client.twin import Twin, joined_to
+from tests.edge.sidecar import sidecar
 
 D = 16
 RECIPE = fb.FSCLB(dimension=D, sketch_size=5, agents=3, alpha=1e9)
@@ -39,7 +40,7 @@ def twin() -> Twin:
 
 @pytest.fixture
 def client(twin: Twin) -> Iterator[TestClient]:
-    with TestClient(make_app(joined_to(twin))) as made:
+    with sidecar(joined_to(twin)) as made:
         yield made
 
 
@@ -50,7 +51,7 @@ def rank(client: TestClient, **changes: Any) -> Any:
 
 
 def test_what_is_learned_is_the_arm_of_the_action_that_was_taken(twin: Twin) -> None:
-    with TestClient(make_app(joined_to(twin))) as client:
+    with sidecar(joined_to(twin)) as client:
         answer = rank(client, eventId="visit-1")
         assert answer["eventId"] == "visit-1"
         reward = client.post("/events/visit-1/reward", json={"value": 2.0})
@@ -81,7 +82,7 @@ def test_the_ranking_is_by_score_and_its_first_is_taken(client: TestClient) -> N
 def test_it_learns_what_pays_in_which_context() -> None:
     twin = Twin(fb.FSCLB(dimension=64, sketch_size=30, agents=3, radius=0.2))
     agent = joined_to(twin)
-    with TestClient(make_app(agent)) as client:
+    with sidecar(agent) as client:
         for turn in range(120):
             time = ("morning", "evening")[turn % 2]
             answer = rank(client, contextFeatures={"time": time})
@@ -102,7 +103,7 @@ def test_excluded_actions_are_not_taken(client: TestClient) -> None:
 def test_actions_as_lists_of_numbers_are_the_arms_themselves(twin: Twin) -> None:
     arms = [[0.0] * k + [3.0] + [0.0] * (D - k - 1) for k in range(3)]
     actions = [{"id": str(k), "features": arm} for k, arm in enumerate(arms)]
-    with TestClient(make_app(joined_to(twin))) as client:
+    with sidecar(joined_to(twin)) as client:
         answer = rank(client, actions=actions, contextFeatures=None)
         client.post(f"/events/{answer['eventId']}/reward", json={"value": 1.0})
     assert_array_equal(twin.server.moment, arms[int(answer["rewardActionId"])])
@@ -112,7 +113,7 @@ def test_deferred_events_wait_to_be_activated(twin: Twin) -> None:
     now = 0.0
     waiting = Waiting(wait=10.0, default=1.0, clock=lambda: now)
     agent = joined_to(twin, waiting=waiting)
-    with TestClient(make_app(agent)) as client:
+    with sidecar(agent) as client:
         for name in ("shown", "never"):
             rank(client, eventId=name, deferActivation=True)
         assert client.post("/events/shown/activate").status_code == 204
@@ -200,7 +201,7 @@ def test_bodies_that_are_not_json(client: TestClient) -> None:
 
 
 def test_a_full_disk_is_told(twin: Twin, tmp_path: Any) -> None:
-    with TestClient(make_app(joined_to(twin, state_dir=tmp_path))) as client:
+    with sidecar(joined_to(twin, state_dir=tmp_path)) as client:
         event = rank(client)["eventId"]
         with disk_full_at(100):
             refused = client.post(f"/events/{event}/reward", json={"value": 1.0})
@@ -228,7 +229,7 @@ questions = st.fixed_dictionaries(
 @settings(max_examples=150)
 @given(questions, values)
 def test_whatever_is_asked_nothing_breaks(question: Any, value: Any) -> None:
-    with TestClient(make_app(joined_to(Twin(RECIPE)))) as client:
+    with sidecar(joined_to(Twin(RECIPE))) as client:
         headers = {"Content-Type": "application/json"}
         ranked = client.post("/rank", content=json.dumps(question), headers=headers)
         assert ranked.status_code in (201, 400, 422)

@@ -3,12 +3,12 @@
 import socket
 from collections.abc import Iterator
 from threading import Thread
+from typing import Any
 
 import pytest
 import schemathesis
 import uvicorn
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.config import SchemathesisConfig
 from schemathesis.schemas import BaseSchema
@@ -49,12 +49,37 @@ OPERATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("path", "method", "mode"), OPERATIONS)
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
-@given(st.data())
-def test_answers_are_as_described(
-    described: BaseSchema, path: str, method: str, mode: GenerationMode, data: st.DataObject
+every_operation = pytest.mark.parametrize(("path", "method", "mode"), OPERATIONS)
+
+
+def hold_to_the_description(
+    described: BaseSchema, path: str, method: str, mode: GenerationMode, *, examples: int
 ) -> None:
     """Not that all is accepted: that ids differ, say, no description can tell."""
-    case = data.draw(described[path][method].as_strategy(generation_mode=mode))
-    case.call_and_validate(excluded_checks=[positive_data_acceptance])
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(described[path][method].as_strategy(generation_mode=mode))
+    def holds(case: "schemathesis.Case[Any]") -> None:
+        case.call_and_validate(excluded_checks=[positive_data_acceptance])
+
+    holds()
+
+
+@every_operation
+def test_answers_are_as_described(
+    described: BaseSchema, path: str, method: str, mode: GenerationMode
+) -> None:
+    hold_to_the_description(described, path, method, mode, examples=40)
+
+
+@pytest.mark.chaos
+@every_operation
+def test_answers_are_as_described_to_many_more(
+    described: BaseSchema, path: str, method: str, mode: GenerationMode
+) -> None:
+    hold_to_the_description(described, path, method, mode, examples=2000)

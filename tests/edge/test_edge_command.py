@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -36,10 +37,13 @@ def ask(url: str, given: object = None) -> Any:
 
 
 @contextmanager
-def running(coordinator: str, place: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def running(
+    coordinator: str, place: Path, *more: str
+) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """Run the sidecar as a process of its own; yield its address and the process."""
     command = [sys.executable, "-m", "fedbandit.cli", "edge", "--model", "news", "--agent", "e"]
     command += ["--coordinator", coordinator, "--listen", "127.0.0.1:0", "--state-dir", str(place)]
+    command += more
     environment = os.environ | {"FEDBANDIT_COMPILE": "0"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
@@ -63,10 +67,27 @@ def test_an_event_outlives_the_sidecar(tmp_path: Path) -> None:
                 ask(f"{url}/events/{first['eventId']}/reward", {"value": 1.0})
             assert ask(f"{url}/healthz")["open"] == 0
             process.send_signal(signal.SIGTERM)
-            assert process.wait(20) in (0, -signal.SIGTERM)
+            assert process.wait(20) == 0
+        with running(coordinator, tmp_path / "edge") as (url, process):
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
     stored = open_store(store)
     assert stored.model("news").count == 2
     stored.close()
+
+
+def test_it_answers_to_names_that_it_was_given(tmp_path: Path) -> None:
+    recipe = fb.FSCLB(dimension=12, sketch_size=5, agents=2)
+    store, more = f"sqlite:///{tmp_path}/c.db", ["--allow-host", "Box.internal"]
+    with (
+        private_coordinator(store, model="news", recipe=recipe) as coordinator,
+        running(coordinator, tmp_path / "edge", *more) as (url, _),
+    ):
+        for host, status in (("box.internal:8401", 200), ("evil.example", 421), ("127.0.0.1", 200)):
+            connection = HTTPConnection(url.removeprefix("http://"), timeout=10)
+            connection.request("GET", "/healthz", headers={"Host": host})
+            assert connection.getresponse().status == status
+            connection.close()
 
 
 def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,6 +98,8 @@ def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         (["--listen", "nowhere"], "HOST:PORT"),
         (["--token-file", str(tmp_path / "none")], "Look at --token-file"),
         (["--agent", "a/b"], "letters, digits"),
+        (["--default-reward", "nan"], "default_reward: got nan"),
+        (["--state-dir", "/proc/nowhere"], "state_dir: got"),
     ):
         assert main([*words, *more]) == 2
         assert message in capsys.readouterr().err

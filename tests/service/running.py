@@ -6,7 +6,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from starlette.testclient import TestClient
 
@@ -100,7 +100,9 @@ class Process:
         return code
 
 
-def start(url: str, *options: str, listen: str = "127.0.0.1:0") -> Process:
+def start(
+    url: str, *options: str, listen: str = "127.0.0.1:0", stderr: IO[str] | None = None
+) -> Process:
     """Start ``fedbandit serve`` and wait until it says where."""
     process = subprocess.Popen(
         [
@@ -108,12 +110,23 @@ def start(url: str, *options: str, listen: str = "127.0.0.1:0") -> Process:
             *("--store", url, "--listen", listen, *options),
         ],
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
     )
     assert process.stdout is not None
     said = process.stdout.readline()
     assert said.startswith("fedbandit: serving at "), said
     return Process(process, said.split()[-1])
+
+
+@contextmanager
+def running(url: str, *options: str, stderr: IO[str] | None = None) -> Iterator[Process]:
+    """Run a coordinator as a process of its own, and kill it in the end."""
+    process = start(url, *options, stderr=stderr)
+    try:
+        yield process
+    finally:
+        process.kill()
 
 
 def metric(process: Process, name: str) -> int:

@@ -343,6 +343,22 @@ def test_a_revoked_token_opens_nothing(url: str) -> None:
         store.close()
 
 
+def test_a_token_that_was_good_merges_and_learns_nothing_once_it_is_revoked(url: str) -> None:
+    """However long tokens are believed: the transaction asks again."""
+    secret = make_token(url, model="news", agent="phone")
+    headers = {**BODY, **_bearer(secret)}
+    with client_of(url, Settings(remember_seconds=3600.0)) as client:
+        for sequence, status in ((1, 200), (2, 401), (1, 401)):
+            body = wire.encode_sync(sync_for(RECIPE, sequence, sequence=sequence))
+            answer = client.post(sync_path(), content=body, headers=headers)
+            assert answer.status_code == status
+            if status == 200:
+                store = open_store(url)
+                store.revoke(store.tokens()[0].name)
+                store.close()
+    assert stored(url).version == 1
+
+
 def test_only_a_hash_of_a_token_is_stored(url: str) -> None:
     secret = make_token(url, model="news", agent="phone")
     with open(url.removeprefix("sqlite:///"), "rb") as file:
@@ -354,6 +370,23 @@ def _bearer(secret: str) -> dict[str, str]:
 
 
 # Not now -------------------------------------------------------------------------------------
+
+
+def test_beyond_its_connections_it_says_when_to_come_back_and_hangs_up(url: str) -> None:
+    settings = Settings(open=True, connections=2)
+    open_now = [3, 2]
+    coordinator = Coordinator(open_store(url), settings, connected=lambda: open_now[0])
+    with TestClient(app_of(coordinator)) as client:
+        assert client.get("/healthz").status_code == 200
+        body = wire.encode_sync(sync_for(RECIPE, 1))
+        for answer in (
+            client.get(state_path()),
+            client.post(sync_path(), content=body, headers=BODY),
+        ):
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            assert answer.headers["connection"] == "close"
+        open_now.pop(0)
+        assert post(client, sync_for(RECIPE, 1)).merged
 
 
 def test_a_full_queue_says_when_to_come_back(url: str) -> None:

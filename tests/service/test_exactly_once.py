@@ -1,7 +1,7 @@
 """Whatever is sent again, late, out of order, together or across a restart counts once.
 
-The literal model: a list of the uploads merged, in the order that the answers say. The stored state
-must be, bit for bit, what the core's server holds after receiving that list.
+The literal model: the uploads merged, in the order that the answers say. The stored state must be,
+bit for bit, what the core's server holds after receiving them, those of one batch together.
 """
 
 import shutil
@@ -22,6 +22,7 @@ from fedbandit.service.batch import Answer, Committer, Posted
 from fedbandit.service.model import Served
 from fedbandit.service.stores import open_store
 from tests.service.made_uploads import RECIPE, merged, sync_for
+from tests.service.replay import receive_together
 from tests.service.running import client_of, make_model, post, stored
 
 AGENTS = ("a", "b", "c")
@@ -127,8 +128,9 @@ def test_two_coordinators_and_batches_full_of_copies(
         served = Served(stores[0].model("news"), RECIPE)
         coordinators = [Committer(store, served) for store in stores]
         seen: dict[tuple[str, bytes], int] = {}
-        uploads: list[fb.Upload] = []
+        server, uploads = RECIPE.server(), 0
         for who, batch in history:
+            fresh: list[fb.Upload] = []
             outcomes = coordinators[who].commit([Posted(a, s, 100) for a, s in batch])
             for (agent, sync), outcome in zip(batch, outcomes, strict=True):
                 assert isinstance(outcome, Answer)
@@ -137,12 +139,14 @@ def test_two_coordinators_and_batches_full_of_copies(
                 assert answer.merged == outcome.merged == new
                 if new:
                     seen[agent, sync.life] = sync.sequence
-                    uploads.append(sync.upload)
-                    assert answer.version == len(uploads)
-            assert wire.encode(answer.download) == wire.encode(merged(RECIPE, uploads).download())
-        assert wire.encode(stored(url)) == wire.encode(merged(RECIPE, uploads).download())
+                    fresh.append(sync.upload)
+                    assert answer.version == uploads + len(fresh)
+            receive_together(server, fresh)
+            uploads += len(fresh)
+            assert wire.encode(answer.download) == wire.encode(server.download())
+        assert wire.encode(stored(url)) == wire.encode(server.download())
         ledgers = stores[0].archive("news").ledgers
-        assert sum(ledger.uploads for ledger in ledgers.values()) == len(uploads)
+        assert sum(ledger.uploads for ledger in ledgers.values()) == uploads
         for store in stores:
             store.close()
 
@@ -158,7 +162,8 @@ def test_one_bad_upload_in_a_batch_harms_no_other(store_url: str) -> None:
     outcomes = committer.commit([Posted("a", each, 10) for each in (good, bad, other)])
     assert [type(each) for each in outcomes] == [Answer, InvalidMessage, Answer]
     store.close()
-    server = merged(RECIPE, [good.upload, other.upload])
+    server = RECIPE.server()
+    receive_together(server, [good.upload, other.upload])
     assert wire.encode(stored(store_url)) == wire.encode(server.download())
 
 

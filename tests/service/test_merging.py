@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.summary import Summary
+from fedbandit.core.summary import Summary, sketch_of
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.batch import Answer, Committer, Posted
-from fedbandit.service.merging import merge
+from fedbandit.service.merging import check_upload, merge
 from fedbandit.service.model import Served, server_at
 from fedbandit.service.store import Archive, Store
 from fedbandit.service.stores import open_store
@@ -48,11 +48,62 @@ def test_what_would_brick_a_model_is_undone(
     outcomes = [committer.commit([Posted("a", sync, 10)])[0] for sync in syncs]
     store.close()
     assert any(isinstance(each, InvalidMessage) for each in outcomes)
-    assert all(isinstance(each, Answer) or "summary" in each.field for each in outcomes)
+    refused = [each.field for each in outcomes if isinstance(each, InvalidMessage)]
+    assert all("summary" in field for field in refused)
     taken = [up for up, each in zip(uploads, outcomes, strict=True) if isinstance(each, Answer)]
     assert wire.encode(stored(url)) == wire.encode(merged(recipe, taken).download())
     server_at(recipe, wire.encode(stored(url)))  # a restart takes it
     recipe.agent(0).receive(stored(url))  # and so does an agent
+
+
+def test_a_batch_whose_sum_is_not_sound_is_merged_one_by_one(
+    sqlite_url: Callable[[], str],
+) -> None:
+    url = sqlite_url()
+    make_model(url, "news", FLAT)
+    store = open_store(url)
+    committer = Committer(store, Served(store.model("news"), FLAT))
+    edges = [fb.Upload(0, EDGE, np.zeros(2), 10**9)] * 3
+    uploads = [upload_for(FLAT, 1), *edges, upload_for(FLAT, 2)]
+    syncs = [wire.Sync("0" * 16, bytes(16), n, each) for n, each in enumerate(uploads, 1)]
+    posted = [Posted("a", sync, 10) for sync in (*syncs, syncs[0])]
+    outcomes = committer.commit(posted)
+    store.close()
+    assert any(isinstance(each, InvalidMessage) for each in outcomes)
+    answers = [wire.decode_synced(each.body) for each in outcomes if isinstance(each, Answer)]
+    assert [each.version for each in answers if each.merged] == list(range(1, len(answers)))
+    assert not answers[-1].merged
+    assert all(each.download.version == each.version for each in answers if each.merged)
+    taken = [u for u, each in zip(uploads, outcomes, strict=False) if isinstance(each, Answer)]
+    assert wire.encode(stored(url)) == wire.encode(merged(FLAT, taken).download())
+
+
+@settings(max_examples=50, deadline=None)
+@given(seeds=st.lists(st.integers(0, 99), min_size=2, max_size=9), ahead=st.integers(0, 3))
+def test_uploads_merged_together_keep_the_promise_of_a_sketch_and_shed_no_more(
+    seeds: list[int], ahead: int
+) -> None:
+    """X^T X lies between S^T S and S^T S + shed I."""
+    recipe = fb.FSCLB(dimension=6, sketch_size=4, agents=1)
+    rngs = [np.random.default_rng(seed) for seed in (*range(100, 100 + ahead), *seeds)]
+    arms = [rng.standard_normal((3, 6)) for rng in rngs]
+    uploads = [fb.Upload(0, sketch_of(each, shed=0.0, size=4), each[0], 3) for each in arms]
+    together, apart = recipe.server(), recipe.server()
+    for upload in uploads[:ahead]:
+        merge(recipe, together, [upload])
+    merge(recipe, together, uploads[ahead:])
+    for upload in uploads:
+        apart.receive(upload)
+    sketch, other = together.summary, apart.summary
+    assert isinstance(sketch, fb.Sketch)
+    assert isinstance(other, fb.Sketch)
+    rest = np.vstack(arms).T @ np.vstack(arms) - sketch.rows.T @ sketch.rows
+    values = np.linalg.eigvalsh(rest)
+    assert values[0] >= -1e-9
+    assert values[-1] <= sketch.shed + 1e-9
+    assert sketch.shed <= other.shed + 1e-9
+    np.testing.assert_array_equal(together.moment, apart.moment)
+    assert (together.count, together.version) == (apart.count, apart.version)
 
 
 def test_a_bricking_upload_gets_a_4xx_and_the_next_one_is_merged(
@@ -91,7 +142,8 @@ def test_a_merge_that_is_refused_changes_nothing_and_others_leave_a_sound_state(
 
 def _refused(recipe: fb.Recipe, server: fb.Server, upload: fb.Upload) -> str | None:
     try:
-        merge(recipe, server, upload)
+        check_upload(recipe, upload)
+        merge(recipe, server, [upload])
     except InvalidMessage as error:
         return error.field
     return None
@@ -112,10 +164,10 @@ def _scaled(upload: fb.Upload, scale: float) -> fb.Upload:
 def test_a_moment_that_overflows_is_undone() -> None:
     server, upload = RECIPE.server(), upload_for(RECIPE, 1)
     huge = fb.Upload(0, upload.summary, np.full(4, 1e308), 6)
-    merge(RECIPE, server, huge)
+    merge(RECIPE, server, [huge])
     before = wire.encode(server.download())
     with pytest.raises(InvalidMessage) as caught:
-        merge(RECIPE, server, huge)
+        merge(RECIPE, server, [huge])
     assert caught.value.field == "upload.moment"
     assert wire.encode(server.download()) == before
 

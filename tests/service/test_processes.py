@@ -1,7 +1,6 @@
-"""Real coordinators: killed at any instant, two on one database, stopped in the middle of work."""
+"""Real coordinators: two on one database, stopped in the middle of work, with slow senders."""
 
 import random
-import resource
 import socket
 import ssl
 import time
@@ -11,64 +10,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
 import trustme
 
 from fedbandit import wire
 from fedbandit.service.stores import open_store
-from tests.service.made_uploads import RECIPE, merged, sync_for
+from tests.service.made_uploads import RECIPE, sync_for
+from tests.service.replay import replayed
 from tests.service.running import (
-    Process,
     make_model,
     make_token,
     metric,
+    running,
     start,
     stored,
     sync_path,
 )
-from tests.service.uploaders import Uploader, in_order, start_all
-
-
-@contextmanager
-def running(url: str, *options: str) -> Iterator[Process]:
-    process = start(url, *options)
-    try:
-        yield process
-    finally:
-        process.kill()
-
-
-def _killed_under_load(url: str, *, kills: int, uploads: int, seed: int) -> None:
-    """Kill the coordinator at random instants while three agents upload; then compare."""
-    make_model(url, "news", RECIPE)
-    rng, now = random.Random(seed), {"process": start(url, "--open")}
-    agents = [
-        Uploader(f"agent-{life}", life, lambda: now["process"].address, uploads)
-        for life in range(3)
-    ]
-    threads = start_all(agents)
-    for _ in range(kills):
-        time.sleep(rng.uniform(0.0, 0.3))
-        now["process"].kill()
-        now["process"] = start(url, "--open")
-    assert any(thread.is_alive() for thread in threads)  # it was under load till the last
-    for thread in threads:
-        thread.join(120)
-    now["process"].kill()
-    order = in_order(agents)
-    assert len(order) == 3 * uploads
-    assert wire.encode(stored(url)) == wire.encode(merged(RECIPE, order).download())
-
-
-@pytest.mark.parametrize("seed", [1])
-def test_kill_9_loses_nothing_and_repeats_nothing(sqlite_url: Callable[[], str], seed: int) -> None:
-    _killed_under_load(sqlite_url(), kills=3, uploads=120, seed=seed)
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize("seed", range(5))
-def test_kill_9_ten_times_over(store_url: str, seed: int) -> None:
-    _killed_under_load(store_url, kills=10, uploads=1000, seed=seed)
+from tests.service.uploaders import Uploader, in_order, start_all, states_told
 
 
 def test_two_coordinators_on_one_postgresql(postgres_url: Callable[[], str]) -> None:
@@ -86,7 +43,8 @@ def test_two_coordinators_on_one_postgresql(postgres_url: Callable[[], str]) -> 
             thread.join(60)
     order = in_order(agents)
     assert len(order) == 100
-    assert wire.encode(stored(url)) == wire.encode(merged(RECIPE, order).download())
+    expected = replayed(RECIPE, order, states_told(agents))
+    assert wire.encode(stored(url)) == wire.encode(expected.download())
 
 
 def test_told_to_stop_it_finishes_what_it_accepted(sqlite_url: Callable[[], str]) -> None:
@@ -106,7 +64,8 @@ def test_told_to_stop_it_finishes_what_it_accepted(sqlite_url: Callable[[], str]
     missing = set(range(1, state.version + 1)) - set(acknowledged)
     assert not missing
     order = [acknowledged[version] for version in sorted(acknowledged)]
-    assert wire.encode(state) == wire.encode(merged(RECIPE, order).download())
+    expected = replayed(RECIPE, order, states_told(agents))
+    assert wire.encode(state) == wire.encode(expected.download())
 
 
 @contextmanager
@@ -195,30 +154,6 @@ def test_tls_and_tokens_outside_loopback(sqlite_url: Callable[[], str], tmp_path
         assert joined.fingerprint == wire.fingerprint(RECIPE)
     finally:
         process.kill()
-
-
-def test_a_full_disk_loses_nothing_acknowledged(sqlite_url: Callable[[], str]) -> None:
-    """A limit on the size of files stands for the disk: writing past it fails in earnest."""
-    url = sqlite_url()
-    make_model(url, "news", RECIPE)
-    with running(url, "--open") as process:
-        agents = [Uploader(f"agent-{life}", life, lambda: process.address, 40) for life in range(2)]
-        _limit_files(process, 100_000)
-        threads = start_all(agents)
-        while not metric(process, "fedbandit_store_errors_total"):
-            assert any(thread.is_alive() for thread in threads)
-            time.sleep(0.01)
-        _limit_files(process, resource.RLIM_INFINITY)
-        for thread in threads:
-            thread.join(60)
-    order = in_order(agents)
-    assert len(order) == 80
-    assert wire.encode(stored(url)) == wire.encode(merged(RECIPE, order).download())
-
-
-def _limit_files(process: Process, size: int) -> None:
-    limits = (size, resource.RLIM_INFINITY)
-    resource.prlimit(process.process.pid, resource.RLIMIT_FSIZE, limits)
 
 
 def test_what_waits_together_is_committed_together(sqlite_url: Callable[[], str]) -> None:

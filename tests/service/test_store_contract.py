@@ -75,6 +75,7 @@ def test_what_a_lock_wrote_is_there_when_it_ends(store: Store, store_url: str) -
         assert locked.digest == sha256(NEWS_STATE).digest()
         assert locked.ledgers(["a", "b"]) == {"a": Ledger(), "b": Ledger()}
         locked.write(state=b"\x00new", version=1, count=7, ledgers={"a": LEDGER})
+        assert locked.digest == sha256(b"\x00new").digest()
     again = open_store(store_url)
     assert again.state("news") == (replace(NEWS, version=1, count=7), b"\x00new")
     with again.lock("news") as locked:
@@ -83,6 +84,18 @@ def test_what_a_lock_wrote_is_there_when_it_ends(store: Store, store_url: str) -
     assert again.ledger("news", "b") == Ledger()
     assert again.ledger("shop", "a") == Ledger()
     again.close()
+
+
+def test_a_lock_says_whom_tokens_of_its_model_open(store: Store) -> None:
+    store.create(NEWS, NEWS_STATE)
+    store.create(SHOP, SHOP_STATE)
+    other = replace(PHONE, digest=b"\x01" * 32, name="other", model="shop")
+    for token in (PHONE, ADMIN, other):
+        store.add_token(token)
+    with store.lock("news") as locked:
+        digests = [PHONE.digest, ADMIN.digest, other.digest, b"\x02" * 32]
+        assert locked.opened(digests) == {PHONE.digest: "phone-7"}
+        assert locked.opened([]) == {}
 
 
 def test_a_lock_that_raises_leaves_everything(store: Store) -> None:

@@ -44,3 +44,38 @@ def test_the_queue_is_bounded_in_number_and_bytes_but_takes_one(sizes: list[int]
                     assert caught.value.status == 503
                 assert turns.queued == len(inside)
         assert turns.queued == 0
+
+
+@given(
+    st.integers(1, 200),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 60)), max_size=80),
+)
+def test_bodies_that_arrive_take_no_more_than_twice_the_queue(
+    most: int, sent: list[tuple[int, int]]
+) -> None:
+    turns = Turns(Settings(queue_bytes=most))
+    with ExitStack() as under_way:
+        notes = [under_way.enter_context(turns.arriving()) for _ in range(10)]
+        held = [0] * 10
+        for who, size in sent:
+            if sum(held) + size > most < 10 * (held[who] + size):  # it has had its share
+                with pytest.raises(Refusal) as caught:
+                    notes[who](size)
+                assert caught.value.status == 503
+            else:
+                notes[who](size)
+                held[who] += size
+            assert sum(held) <= 2 * most
+    with turns.arriving() as note, turns.arriving() as other:
+        note(most)  # nothing is left of those before
+        with pytest.raises(Refusal):
+            other(most // 2 + 1)
+        if most > 1:
+            other(1)
+
+
+def test_a_body_that_is_alone_may_be_as_large_as_its_model_says() -> None:
+    turns = Turns(Settings(queue_bytes=10))
+    with turns.arriving() as note:
+        note(8)
+        note(1000)

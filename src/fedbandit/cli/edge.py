@@ -9,8 +9,10 @@ from argparse import Action, ArgumentParser, Namespace
 from pathlib import Path
 
 from fedbandit.cli.command import Command
-from fedbandit.cli.options import directory, seconds
+from fedbandit.cli.options import directory, host_name, seconds
 from fedbandit.errors import DataError, complaint
+
+_log = logging.getLogger(__name__)
 
 VARIABLE = "FEDBANDIT_TOKEN"
 COORDINATOR = "http://127.0.0.1:8400"
@@ -62,6 +64,14 @@ def _define(parser: ArgumentParser) -> list[Action]:
         parser.add_argument(
             "--insecure", action="store_true", help="listen outside loopback: it asks for no token"
         ),
+        parser.add_argument(
+            "--allow-host",
+            type=host_name,
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="answer to this name too, besides localhost and the address listened at",
+        ),
     ]
 
 
@@ -99,6 +109,8 @@ def _execute(arguments: Namespace) -> None:
     check_exposure(address, tls=False, tokens=False, insecure=arguments.insecure)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    if arguments.state_dir is None:
+        _log.warning("no --state-dir: what is not delivered is lost with this process")
     agent = connect(
         arguments.coordinator,
         model=arguments.model,
@@ -110,7 +122,13 @@ def _execute(arguments: Namespace) -> None:
         durability=arguments.durability,
         cafile=arguments.cafile,
     )
-    serve(agent, host=address.host, port=address.port, announce=_say)
+    serve(
+        agent,
+        host=address.host,
+        port=address.port,
+        allowed=arguments.allow_host,
+        announce=_say,
+    )
 
 
 def machine_name(host: str) -> str:

@@ -8,6 +8,7 @@ from io import TextIOWrapper
 from typing import Any
 
 import fedbandit
+from fedbandit.cli.advise import ADVISE
 from fedbandit.cli.beyond import BEYOND
 from fedbandit.cli.command import Command
 from fedbandit.cli.edge import EDGE
@@ -23,7 +24,7 @@ from fedbandit.errors import FedbanditError, complaint, missing_extra, unknown
 
 COMMANDS: dict[str, Command] = {
     each.name: each
-    for each in (RUN, REPRODUCE, BEYOND, PLOT, LIST, SERVE, MODEL, TOKEN, EDGE, FLEET)
+    for each in (RUN, REPRODUCE, BEYOND, PLOT, ADVISE, LIST, SERVE, MODEL, TOKEN, EDGE, FLEET)
 }
 WHAT_IT_IS = "Federated contextual linear bandits that send sketches, not data."
 

@@ -53,7 +53,6 @@ def _define(parser: ArgumentParser) -> list[Action]:
         parser.add_argument(
             "--arms",
             type=positive,
-            default=10,
             metavar="K",
             help="of a synthetic world (default: 10)",
         ),
@@ -147,10 +146,17 @@ def _world(arguments: Namespace, dimension: int | None) -> "World":
     from fedbandit.worlds import Classification, Synthetic
 
     if arguments.world != "synthetic":
+        for option, value in (("--dimension", arguments.dimension), ("--arms", arguments.arms)):
+            if value is not None:
+                expected, fix = (
+                    f"none with --world {arguments.world}",
+                    "Leave it out: data has one.",
+                )
+                raise InvalidParameter(complaint(option, got=value, expected=expected, fix=fix))
         return Classification(data=arguments.world, agents=arguments.agents, seed=arguments.seed)
     return Synthetic(
         dimension=arguments.dimension or dimension or 50,
-        arms=arguments.arms,
+        arms=arguments.arms or 10,
         agents=arguments.agents,
         seed=arguments.seed,
     )

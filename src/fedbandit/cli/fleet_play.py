@@ -23,6 +23,7 @@ from fedbandit.worlds.round import World
 
 _AT_ONCE = 8
 _REFRESH = 0.25
+_WIDTH = 24  # of the live table's numbers, so that it does not change its shape all the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class Sent:
 
 
 def sent_by(fleet: Fleet) -> Sent:
-    """Return what the fleet has sent and received so far, joining included."""
+    """Return what the fleet has uploaded so far, and received in answer or to catch up."""
     each = fleet.statuses()
     return Sent(
         sum(status.uploads for status in each),
@@ -169,7 +170,9 @@ def _shown_on(stream: TextIO, fleet: Fleet, rounds: int) -> Iterator[Shown]:
         began = time.monotonic()
 
         def table(done: int, reward: float) -> Table:
-            drawn = Table("", "now", title=f"{len(fleet.agents)} agents", title_justify="left")
+            drawn = Table(title=f"{len(fleet.agents)} agents", title_justify="left")
+            drawn.add_column("")
+            drawn.add_column("now", justify="right", min_width=_WIDTH)
             for name, value in _progress(fleet, done, rounds, reward, began):
                 drawn.add_row(name, value)
             return drawn

@@ -5,14 +5,17 @@ import sys
 import time
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedbandit.cli.command import Command
 from fedbandit.cli.options import positive
 from fedbandit.cli.stores import add_store, opened
 from fedbandit.cli.table import show_table
 from fedbandit.cli.verbs import Verb, define_verbs, execute_verb
-from fedbandit.errors import DataError, OutputError, complaint
+from fedbandit.errors import DataError, InvalidParameter, OutputError, complaint
+
+if TYPE_CHECKING:
+    from fedbandit.core.recipe import Recipe
 
 EXAMPLE = """\
 fedbandit model create news --dimension 100 --sketch-size 40
@@ -34,9 +37,10 @@ def _define_create(parser: ArgumentParser) -> list[Action]:
     add = parser.add_argument
     return [
         *_name(parser),
-        add("--recipe", default="FSCLB", metavar="NAME", help="FSCLB (default) or FedLinUCB"),
+        add("--recipe", default="FSCLB", metavar="NAME",
+            help="FSCLB (default), FSCLB.lean or FedLinUCB"),
         add("--dimension", type=positive, required=True, metavar="N", help="length of an arm"),
-        add("--sketch-size", type=positive, metavar="N", help="size of a sketch (FSCLB)"),
+        add("--sketch-size", type=_size, metavar="N", help="size of a sketch, or auto (FSCLB)"),
         add("--agents", type=positive, default=100, metavar="N", help="expected (default: 100)"),
         add("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE",
             help="another parameter of the recipe, as in --set alpha=2 --set radius=0.3"),
@@ -47,6 +51,10 @@ def _define_create(parser: ArgumentParser) -> list[Action]:
     ]  # fmt: skip
 
 
+def _size(text: str) -> int | str:
+    return text if text == "auto" else positive(text)
+
+
 def _create(arguments: Namespace) -> None:
     from fedbandit.service.model import DEFAULT_LIMITS, new_model, recipe_named
     from fedbandit.wire import Limits
@@ -55,6 +63,7 @@ def _create(arguments: Namespace) -> None:
     if arguments.sketch_size is not None:
         params["sketch_size"] = arguments.sketch_size
     recipe = recipe_named(arguments.recipe, params | dict(arguments.set))
+    _check_size(recipe)
     limits = Limits(
         arm_norm=_given(arguments.max_arm_norm, DEFAULT_LIMITS.arm_norm),
         reward=_given(arguments.max_reward, DEFAULT_LIMITS.reward),
@@ -147,7 +156,10 @@ def _define_import(parser: ArgumentParser) -> list[Action]:
 
 def _import(arguments: Namespace) -> None:
     from fedbandit.service.archive import read_archive
+    from fedbandit.service.model import check_name
 
+    if arguments.name is not None:
+        check_name("model", arguments.name)
     try:
         data = arguments.file.read_bytes()
     except OSError as error:
@@ -169,6 +181,19 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+def _check_size(recipe: "Recipe") -> None:
+    """Refuse a model whose state no agent would read to its end."""
+    from fedbandit.client.transport import LARGEST_ANSWER
+    from fedbandit.wire import WIDTH
+
+    d = recipe.dimension
+    size = WIDTH * d * int(recipe.params.get("sketch_size", d + 1))
+    if size > LARGEST_ANSWER:
+        got, expected = f"a state of {size:,} bytes", f"at most {LARGEST_ANSWER:,}, as agents read"
+        fix = "Choose a smaller dimension or sketch size."
+        raise InvalidParameter(complaint("model", got=got, expected=expected, fix=fix))
 
 
 def _given(value: float | None, default: float) -> float:

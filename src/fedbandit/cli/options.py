@@ -1,7 +1,11 @@
 """Values of options, checked where they are read, and options that several commands share."""
 
+import re
+import tomllib
 from argparse import Action, ArgumentParser, ArgumentTypeError
+from math import inf
 from pathlib import Path
+from typing import Any
 
 
 def positive(text: str) -> int:
@@ -20,6 +24,51 @@ def seconds(text: str) -> float:
     if not 0.0 < value <= 86_400.0:
         raise ArgumentTypeError(f"got {text!r}; expected seconds, above 0 and at most a day")
     return value
+
+
+def share(text: str) -> float:
+    """Read a number strictly between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < 1.0:
+        raise ArgumentTypeError(f"got {text!r}; expected a number strictly between 0 and 1")
+    return value
+
+
+def not_negative(text: str) -> float:
+    """Read a finite number of at least 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < inf:
+        raise ArgumentTypeError(f"got {text!r}; expected a number of at least 0")
+    return value
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Read whole numbers of at least 1 with commas between them."""
+    return tuple(positive(word) for word in words(text))
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE, the value as a spec file would write it; other text needs no quotes."""
+    name, equals, written = (part.strip() for part in text.partition("="))
+    if not (name and equals and written):
+        raise ArgumentTypeError(f"got {text!r}; expected NAME=VALUE")
+    try:
+        return name, tomllib.loads(f"value = {written}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, written
+
+
+def host_name(text: str) -> str:
+    """Read the name of a machine, without a port."""
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})", text):
+        raise ArgumentTypeError(f"got {text!r}; expected a name as in http://NAME, without a port")
+    return text
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """A coordinator of one's own, in this process, for as long as a block runs."""
 
 import asyncio
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from fedbandit.service.app import make_app
 from fedbandit.service.model import new_model
 from fedbandit.service.settings import Settings
 from fedbandit.service.stores import open_store
+from fedbandit.web.listening import configured, listening, url_of
 
 _PATIENCE = 30.0
 
@@ -28,16 +28,8 @@ def private_coordinator(store_url: str, *, model: str, recipe: Recipe) -> Iterat
     store = open_store(store_url, create=True)
     if all(each.name != model for each in store.models()):
         store.create(*new_model(model, recipe))
-    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    config = uvicorn.Config(
-        make_app(store, Settings(open=True)),
-        http="h11",
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=5,
-    )
+    listener = listening("127.0.0.1", 0)
+    config = configured(make_app(store, Settings(open=True)), stop_seconds=5)
     server = uvicorn.Server(config)
     thread = Thread(
         target=lambda: asyncio.run(server.serve(sockets=[listener])),
@@ -47,7 +39,7 @@ def private_coordinator(store_url: str, *, model: str, recipe: Recipe) -> Iterat
     thread.start()
     try:
         _wait_for(server, thread)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield url_of(listener)
     finally:
         server.should_exit = True
         thread.join(_PATIENCE)

@@ -59,6 +59,7 @@ class Figures:
     rewards: int
     forgotten: int
     set_aside: int
+    deleted: int
     saved: bool
 
 
@@ -122,6 +123,7 @@ class Account:
                 rewards=self._rewards,
                 forgotten=self.book.forgotten,
                 set_aside=self._aside.uploads,
+                deleted=self._aside.deleted,
                 saved=not self.book.broken,
             )
 
@@ -177,7 +179,7 @@ class Account:
             outbox = self._learner.outbox
             if outbox.in_flight is not None or not outbox.waiting:
                 return outbox, False
-            frozen = outbox.frozen()
+            frozen = outbox.frozen(self._learner.packed)
             self.book.learn(self._learner.saved(frozen))
             self._learner.outbox = frozen
             return frozen, True
@@ -197,7 +199,7 @@ class Account:
             if self._limits == joined.limits:
                 return
             self._learner.flush()
-            outbox, misfits = self._learner.outbox.within(joined.limits)
+            outbox, misfits = self._learner.within(joined.limits)
             for upload in misfits:
                 self._aside.put(upload)
             self._learner.outbox, self._limits = outbox, joined.limits

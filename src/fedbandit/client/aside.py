@@ -1,12 +1,17 @@
 """Uploads that the coordinator will not take: put aside, so that they do not hold up the rest."""
 
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 from fedbandit import wire
 from fedbandit.client.journal import Journal
 from fedbandit.core.messages import Upload
 from fedbandit.errors import OutputError, complaint
+
+KEPT: Final = 100
+"""How many refused uploads are kept as files; one more, and the oldest is deleted."""
 
 _ENDING = ".upload"
 
@@ -16,11 +21,13 @@ class Aside:
 
     A file is a journal of one record, the upload as ``wire.encode`` writes it. It is named for what
     is in it, so that putting the same one aside again, after a crash say, changes nothing.
+    ``uploads`` counts all, with those found at the start; ``deleted`` those that had to make room.
     """
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
-        self.uploads = 0 if directory is None else len(list(directory.glob(f"*{_ENDING}")))
+        self.uploads = 0 if directory is None else len(_files(directory))
+        self.deleted = 0
 
     def put(self, upload: Upload) -> None:
         """Put an upload aside: on the disk, where there is one, when this returns."""
@@ -38,6 +45,23 @@ class Aside:
             finally:
                 made.close()
             self.uploads += 1
+            self._make_room(self._directory)
+
+    def _make_room(self, directory: Path) -> None:
+        """Delete the oldest beyond those that are kept; a disk that will not is let be."""
+        for path in _files(directory)[:-KEPT]:
+            with suppress(OSError):
+                path.unlink()
+                self.deleted += 1
+
+
+def _files(directory: Path) -> list[Path]:
+    """Return the uploads in a directory, the oldest first."""
+    found = []
+    for path in directory.glob(f"*{_ENDING}"):
+        with suppress(OSError):  # somebody deleted it just now
+            found.append((path.stat().st_mtime_ns, path))
+    return [path for _, path in sorted(found)]
 
 
 def _make(directory: Path) -> None:

@@ -34,8 +34,9 @@ class Status:
     ``pending``: observations that the trigger has not sent off yet. ``undelivered``: observations
     in flight or waiting to be. ``forgotten``: decisions given up without an observation.
     ``set_aside``: uploads that the coordinator refused for what is in them, those in the state_dir
-    included. ``saved``: whether the disk holds everything (always so without a state_dir).
-    ``trouble``: why the last attempt to deliver failed, None once one succeeds.
+    included; ``deleted``: how many of these files had to make room for newer ones. ``saved``:
+    whether the disk holds everything (always so without a state_dir). ``trouble``: why the
+    last attempt to deliver failed, None once one succeeds.
     """
 
     version: int
@@ -46,6 +47,7 @@ class Status:
     rewards: int
     forgotten: int
     set_aside: int
+    deleted: int
     saved: bool
     uploads: int
     bytes_up: int
@@ -70,8 +72,7 @@ class ConnectedAgent:
     ) -> None:
         self._account, self._transport, self._state_dir = account, transport, state_dir
         self._courier = Courier(account, transport, joined=joined)
-        name = f"fedbandit {account.who.model}/{account.who.agent}"
-        self._sender = Sender(self._courier, Backoff(), name=name)
+        self._sender = Sender(self._courier, Backoff(), name=f"fedbandit {account.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(1)
         self._closed = False
         self._sender.start()

@@ -18,7 +18,7 @@ from fedbandit.client.state_dir import Identity, Recovered, StateDir, recipe_of
 from fedbandit.client.transport import HttpTransport, Transport
 from fedbandit.core.checks import checked_reward, one_of, real, whole
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import InvalidParameter, InvalidState, complaint
+from fedbandit.errors import InvalidParameter, InvalidReward, InvalidState, complaint
 
 Durability = Literal["process", "machine"]
 
@@ -120,8 +120,17 @@ def waiting_for(wait: float | None, default: float | None) -> Waiting:
     """Return how to wait for rewards, checked."""
     return Waiting(
         wait=None if wait is None else real("reward_wait", wait),
-        default=None if default is None else checked_reward(default),
+        default=None if default is None else _default(default),
     )
+
+
+def _default(value: float) -> float:
+    try:
+        return checked_reward(value)
+    except InvalidReward as error:
+        fix = "Choose a reward, or None to learn nothing from what is never paid."
+        message = complaint("default_reward", got=value, expected="one finite number", fix=fix)
+        raise InvalidParameter(message) from error
 
 
 def _check_default(waiting: Waiting, limits: wire.Limits | None) -> None:

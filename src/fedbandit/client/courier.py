@@ -46,8 +46,8 @@ class Courier:
             self._sync(self._body(outbox, outbox.in_flight), outbox.sequence)
         except Refused as error:
             if _about_the_upload(error):
+                self._join()  # the limits may have changed; and it must be the same model
                 self._account.set_aside(str(error))
-                self._joined = False  # the limits may have changed
                 return
             unknown = error.field == "born"  # the coordinator was set back to before this life
             if error.status != HTTPStatus.GONE and not unknown:
@@ -90,7 +90,13 @@ class Courier:
 
 
 def _about_the_upload(error: Refused) -> bool:
-    """Say whether what is in the upload itself was refused, so that it always will be."""
+    """Say whether what is in the upload itself was refused, so that it always will be.
+
+    Its fields, or its size, if it is the coordinator who says that a sync of the model is never so
+    large. A proxy in between that says so names no field, and can be told to let more through.
+    """
+    if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return error.field == "body"
     inside = error.field == "upload" or error.field.startswith("upload.")
     return inside and error.status == HTTPStatus.UNPROCESSABLE_ENTITY
 

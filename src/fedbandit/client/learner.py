@@ -106,6 +106,14 @@ class Learner:
         self._receive(joined.download, lambda outbox: outbox.joined(joined.lives))
         self.most = joined.limits.count
 
+    def packed(self, upload: Upload) -> Upload:
+        """Return a waiting upload as it is to be sent."""
+        return self._agent.packed(upload)
+
+    def within(self, limits: wire.Limits) -> tuple[Outbox, list[Upload]]:
+        """Return the outbox without what would be refused, and that."""
+        return self.outbox.within(limits, self.recipe.parts.memory.moved)
+
     def _receive(self, download: Download | None, change: Callable[[Outbox], Outbox]) -> None:
         """Decide on a download, and on everything that is not in it; change the outbox.
 

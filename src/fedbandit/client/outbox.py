@@ -6,12 +6,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedbandit.core.messages import Upload
-from fedbandit.core.narrow import Narrow
-from fedbandit.core.summary import Gram, Sketch
+from fedbandit.core.narrow import Narrow, rounding_room
+from fedbandit.core.summary import Gram, Sent, Sketch
 from fedbandit.wire import Limits
 
 Join = Callable[[Upload, Upload], Upload]
 """Makes one upload of two; ``Agent.joined`` does."""
+Pack = Callable[[Upload], Upload]
+"""Makes an upload ready to be sent; ``Agent.packed`` does."""
+Moved = Callable[[Sent], float]
+"""Bounds what a moment may differ by from a sum of r x; ``Memory.moved`` does."""
 
 _LOOSE = 1.0 + 1e-9  # for rounding, as at the coordinator's door
 
@@ -50,10 +54,11 @@ class Outbox:
             return replace(self, waiting=(*before, join(last, upload)))
         return replace(self, waiting=(*self.waiting, upload))
 
-    def frozen(self) -> "Outbox":
+    def frozen(self, pack: Pack) -> "Outbox":
         """Put the first that waits in flight. From now on it is sent as it is, until answered."""
         first, *rest = self.waiting
-        return replace(self, in_flight=first, sequence=self.sequence + 1, waiting=tuple(rest))
+        sequence = self.sequence + 1
+        return replace(self, in_flight=pack(first), sequence=sequence, waiting=tuple(rest))
 
     def joined(self, lives: int) -> "Outbox":
         """Note what the coordinator says about lives before this one, if it joins first."""
@@ -71,16 +76,19 @@ class Outbox:
         """Let go of what was in flight."""
         return replace(self, in_flight=None)
 
-    def within(self, limits: Limits) -> tuple["Outbox", list[Upload]]:
+    def within(self, limits: Limits, moved: Moved) -> tuple["Outbox", list[Upload]]:
         """Let go of what waits and would be refused; return that too."""
-        fit = [is_within(upload, limits) for upload in self.waiting]
+        fit = [is_within(upload, limits, moved(upload.summary)) for upload in self.waiting]
         kept = tuple(upload for upload, fits in zip(self.waiting, fit, strict=True) if fits)
         misfits = [upload for upload, fits in zip(self.waiting, fit, strict=True) if not fits]
         return replace(self, waiting=kept), misfits
 
 
-def is_within(upload: Upload, limits: Limits) -> bool:
-    """Say whether observations within the limits can add up to this, as the coordinator asks."""
+def is_within(upload: Upload, limits: Limits, moved: float) -> bool:
+    """Say whether observations within the limits can add up to this, as the coordinator asks.
+
+    ``moved`` bounds what the moment may differ by from a sum of r x.
+    """
     match upload.summary:
         case Sketch() | Narrow() as sketch:
             mass = float(sketch.squares.sum()) + sketch.shed
@@ -88,9 +96,9 @@ def is_within(upload: Upload, limits: Limits) -> bool:
             mass = float(matrix.trace())
         case _:
             raise TypeError(f"no trace of a {type(upload.summary).__name__}")
-    longest = _LOOSE * upload.count * limits.arm_norm
+    longest = (_LOOSE + rounding_room(upload.summary)) * upload.count * limits.arm_norm
     return (
         upload.count <= limits.count
         and mass <= longest * limits.arm_norm
-        and float(np.linalg.norm(upload.moment)) <= longest * limits.reward
+        and float(np.linalg.norm(upload.moment)) <= longest * limits.reward + moved
     )

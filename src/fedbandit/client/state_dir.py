@@ -51,6 +51,9 @@ class Identity:
     model: str
     agent: str
 
+    def __str__(self) -> str:
+        return f"{self.model}/{self.agent}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovered:

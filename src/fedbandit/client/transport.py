@@ -16,6 +16,7 @@ LARGEST_ANSWER = 2**28
 """Bytes of an answer beyond which an agent stops reading: a download of d = 5,000 takes 200 MB."""
 
 _LATER = {408, 425, 429}
+_AGAIN = "An agent that has started once tries again by itself, and loses nothing."
 
 
 class Transport(Protocol):
@@ -49,6 +50,7 @@ class HttpTransport:
     ) -> None:
         self._secure, self._host, self._port, prefix = _address(url)
         self._prefix = f"{prefix}/v1/models/{model}/agents/{agent}/"
+        self._make = f"fedbandit token create {model} {agent}"
         self._headers = {"Accept": MEDIA_TYPE}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {_token(token)}"
@@ -83,12 +85,13 @@ class HttpTransport:
             if self._connection is None:
                 self._connection = self._connect()
             self._connection.request(method, self._prefix + path, body, headers)
-            response = self._connection.getresponse()
-            answer = response.read(LARGEST_ANSWER + 1)
+            with self._connection.getresponse() as response:
+                answer = response.read(LARGEST_ANSWER + 1)
         except (OSError, HTTPException, ValueError) as error:  # TLS and host names among them
             self.close()
             raise self._no_answer(error) from error
-        if len(answer) > LARGEST_ANSWER or response.length:
+        whole = response.chunked or response.getheader("Content-Length") is not None
+        if len(answer) > LARGEST_ANSWER or response.length or not whole:
             self.close()
             raise self._no_answer(f"an answer cut off after {len(answer)} bytes")
         if response.status != 200:
@@ -107,7 +110,7 @@ class HttpTransport:
 
     def _no_answer(self, said: object) -> Unreachable:
         got = str(said) or type(said).__name__
-        fix = "Nothing is lost: it is tried again. See that the coordinator runs at this address."
+        fix = f"See that the coordinator runs at this address. {_AGAIN}"
         who = f"coordinator {self._host}:{self._port}"
         return Unreachable(complaint(who, got=got, expected="an answer", fix=fix))
 
@@ -116,11 +119,12 @@ class HttpTransport:
         said = " ".join(word for word in (str(status), field, message or response.reason) if word)
         who = f"coordinator {self._host}:{self._port}"
         if status >= 500 or status in _LATER:
-            fix = "Nothing is lost: it is tried again."
             after = _seconds(response.getheader("Retry-After"))
-            complained = complaint(who, got=said, expected="an answer", fix=fix)
+            complained = complaint(who, got=said, expected="an answer", fix=_AGAIN)
             return Unreachable(complained, retry_after=after)
-        fix = "Mend that, a token or a model's name say; meanwhile it is tried again, slowly."
+        fix = f"Mend that, a token or a model's name say. {_AGAIN}"
+        if status == 401:
+            fix = f"Give the token of this very agent, as made by: {self._make}. {_AGAIN}"
         complained = complaint(who, got=said, expected="200 OK", fix=fix)
         return Refused(complained, status=status, field=field)
 
@@ -167,7 +171,8 @@ def _check_certificates(cafile: str) -> None:
 def _token(token: str) -> str:
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         expected, fix = "printable ASCII without spaces", "Copy what `token create` printed."
-        raise InvalidParameter(complaint("token", got="another text", expected=expected, fix=fix))
+        got = "another text" if token else "nothing"
+        raise InvalidParameter(complaint("token", got=got, expected=expected, fix=fix))
     return token
 
 

@@ -19,6 +19,7 @@ from fedbandit.core.checks import (
 )
 from fedbandit.core.linalg import Array, fits
 from fedbandit.core.messages import Collect, Download, Message, Upload, check_moment
+from fedbandit.core.narrow import Narrow
 from fedbandit.core.pending import Pending
 from fedbandit.core.reading import Reading
 from fedbandit.core.scores import first_best, first_best_of_each
@@ -195,14 +196,25 @@ class Agent:
         self._rebase_pending()
 
     def joined(self, first: Upload, second: Upload) -> Upload:
-        """Return one upload in the place of two own ones that have not reached the server."""
+        """Return one upload in the place of two own ones that have not reached the server.
+
+        It is in full precision, so that it may be joined again; it is ``packed`` before it goes.
+        """
         for upload in (first, second):
             self._check_own(upload, "joined")
         memory, at, count = self._parts.memory, self._reference(), first.count + second.count
         both = first.moment + second.moment
-        kept, both = memory.merged(memory.opened(first.summary), [second.summary], both, at)
-        summary, moment = memory.uploaded(kept, both, at)
-        return Upload(self.index, summary, moment, count)
+        summary, both = memory.merged(memory.opened(first.summary), [second.summary], both, at)
+        return Upload(self.index, summary, both, count)
+
+    def packed(self, upload: Upload) -> Upload:
+        """Return an own upload as it travels: what ``joined`` returned has yet to be rounded."""
+        self._check_own(upload, "packed")
+        if isinstance(upload.summary, Narrow):
+            return upload
+        memory, at = self._parts.memory, self._reference()
+        summary, moment = memory.uploaded(upload.summary, upload.moment, at)
+        return Upload(self.index, summary, moment, upload.count)
 
     def state(self) -> State:
         """Return everything as a flat dictionary of plain arrays and scalars (no pickle needed)."""

@@ -71,8 +71,8 @@ class Kernel(Generic[P, R]):
             return cast(Callable[P, R], numba.njit(linked, **how))
 
     def _compile_and_run(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        start = perf_counter()
         self.run = self.compiled
+        start = perf_counter()
         result = self.run(*args, **kwargs)
         if (seconds := perf_counter() - start) > _WORTH_MENTIONING:
             logging.getLogger("fedbandit").warning(

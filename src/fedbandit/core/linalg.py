@@ -207,3 +207,32 @@ def absorb_into_gram(
             matrix[i, j] += x[i] * x[j]
             inverse[i, j] -= scaled * solved[j]
     return gain
+
+
+def skew_numpy(rows: Array) -> tuple[float, float]:
+    """Return the same by numpy."""
+    products = rows @ rows.T
+    beside = np.abs(products - np.diag(products.diagonal()))
+    return float(products.max(initial=0.0)), float(beside.max(initial=0.0))
+
+
+@kernel_or(skew_numpy)
+def skew(rows: Array) -> tuple[float, float]:
+    """Return the largest square of a row, and the largest product of two rows, by size.
+
+    The first is not a number where an entry is none. Cost O(k^2 d).
+    """
+    square, product, everything = 0.0, 0.0, 0.0
+    for i in range(len(rows)):
+        one = rows[i]
+        for j in range(i + 1):
+            other = rows[j]
+            along = 0.0
+            for k in range(len(one)):
+                along += one[k] * other[k]
+            if j < i:
+                product = max(product, abs(along))
+            else:
+                square = max(square, along)
+                everything += along
+    return (everything if np.isnan(everything) else square), product

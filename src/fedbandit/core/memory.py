@@ -68,6 +68,10 @@ class Memory(Protocol):
         """Return summary and moment as the server sends them."""
         ...
 
+    def moved(self, summary: Any, /) -> float:
+        """Bound what an upload's moment may differ by from the sum of r x, in length."""
+        ...
+
     def opened(self, summary: Any) -> Summary:
         """Return a summary that has travelled as one that can be read."""
         ...
@@ -133,6 +137,10 @@ class GramMemory:
         return summary, moment
 
     downloaded = uploaded
+
+    def moved(self, _summary: Gram, /) -> float:
+        """Nothing."""
+        return 0.0
 
     def opened(self, summary: Gram) -> Gram:
         """Return it as it is."""

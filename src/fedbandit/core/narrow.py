@@ -202,6 +202,20 @@ def rounding_loss(sketch: Sketch, rows: Array) -> float:
     return _SAFE * largest * (first + largest * spectral_bound(noise @ noise.T))
 
 
+def rounding_room(summary: object) -> float:
+    """Return by what share rounding may make trace + shed, and a moment, larger than they were.
+
+    Rounding moves a row by at most u of its length, u = 2^-24, 2^-11, 2^-8 or sqrt(d) / 254; then
+    ``rounding_loss`` is below 6 u + u^2 times the trace, whatever the rows are. An upload that had
+    to wait may have been rounded twice.
+    """
+    if not isinstance(summary, Narrow):
+        return 0.0
+    unit = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}.get(summary.width)
+    share = sqrt(summary.dimension) / 254.0 if unit is None else unit
+    return 16.0 * share + 80.0 * share * share + 1e-6
+
+
 def spectral_bound(symmetric: Array) -> float:
     """Bound the largest |eigenvalue| by (trace A^16)^(1/16): at most k^(1/16) times too large."""
     scale = float(np.abs(symmetric).max(initial=0.0))

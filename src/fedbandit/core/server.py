@@ -53,16 +53,12 @@ class Server:
 
         Raises InvalidMessage, and changes nothing, if the upload does not fit.
         """
+        self.check(upload)
         self.merge([upload])
         return self._recipe.parts.reply.answers(self, upload)
 
     def merge(self, uploads: Sequence[Upload]) -> None:
-        """Merge uploads that came together; by one shrink, which sheds less and costs less.
-
-        Raises InvalidMessage, and changes nothing, if one of them does not fit.
-        """
-        for upload in uploads:
-            self._check(upload)
+        """Merge checked uploads that came together; by one shrink, which sheds and costs less."""
         memory, at = self._memory, self._reference()
         theirs = [upload.summary for upload in uploads]
         moment = sum((upload.moment for upload in uploads), self.moment)
@@ -126,7 +122,8 @@ class Server:
             raise misfit(key, sorted(named), f"agents from 0 to {self.agents - 1}")
         return named
 
-    def _check(self, upload: Upload) -> None:
+    def check(self, upload: Upload) -> None:
+        """Raise InvalidMessage unless the upload can be merged."""
         sender = upload.agent if isinstance(upload, Upload) else None
         if not isinstance(sender, int | np.integer) or not 0 <= sender < self.agents:
             raise InvalidMessage(

@@ -192,6 +192,16 @@ class Sketch:
                 object.__setattr__(smaller, "lost", self.lost + mass)
         return trusted(smaller) if self.trusted else smaller
 
+    def trimmed(self, floor: float) -> Self:
+        """Return it without the rows whose square is at most ``floor``; they are shed."""
+        small = self.squares <= floor
+        if not small.any():
+            return self
+        shed = self.shed + float(self.squares[small].max())
+        lost = None if self.lost is None else self.lost + float(self.squares[small].sum())
+        fewer = replace(self, rows=self.rows[~small], shed=shed, lost=lost)
+        return trusted(fewer) if self.trusted else fewer
+
     def times(self, y: Array) -> Array:
         """Return (S^T S + lost / d I) y: X^T X y, as far as the sketch knows. Cost O(l d)."""
         return (self.rows @ y) @ self.rows + (self.lost or 0.0) / self.dimension * y

@@ -11,12 +11,14 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from fedbandit.client import ConnectedAgent
-from fedbandit.edge.openapi import DESCRIPTION, page
+from fedbandit.edge.names import LOCAL, Names, OwnNamesOnly
+from fedbandit.edge.openapi import DESCRIPTION
 from fedbandit.edge.ranking import RankRequest, RewardRequest, rank
 from fedbandit.errors import (
     Closed,
@@ -26,6 +28,7 @@ from fedbandit.errors import (
     SettledDecision,
     UnknownDecision,
 )
+from fedbandit.web.described import page
 
 LARGEST_BODY: Final = 2**20
 BODY_SECONDS: Final = 10.0
@@ -46,8 +49,11 @@ _PAGE = {
 }
 
 
-def make_app(agent: ConnectedAgent) -> Starlette:
-    """Return the application of one agent, which it closes when it is stopped."""
+def make_app(agent: ConnectedAgent, names: Names = LOCAL) -> Starlette:
+    """Return the application of one agent, which it closes when it is stopped.
+
+    It answers to these ``names`` alone.
+    """
     doors = _Doors(agent)
 
     @asynccontextmanager
@@ -64,7 +70,12 @@ def make_app(agent: ConnectedAgent) -> Starlette:
         Route("/docs", _docs, methods=["GET"]),
     ]
     handlers = {FedbanditError: _refuse, HTTPException: _refuse_http}
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    return Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers=handlers,
+        middleware=[Middleware(OwnNamesOnly, names=names)],
+    )
 
 
 class _Doors:

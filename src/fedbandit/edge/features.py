@@ -34,6 +34,7 @@ from fedbandit.errors import InvalidArms, complaint
 
 LARGEST: Final = 1e9
 DEEPEST: Final = 8
+_SHORT = 128  # letters of a name that is remembered with its hash; all of them take 20 MB at most
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
@@ -105,9 +106,15 @@ def _number(value: float, path: str, field: str) -> float:
     return float(value)
 
 
-@lru_cache(maxsize=65_536)
 def _hash(name: str) -> int:
+    return _known_hash(name) if len(name) <= _SHORT else _new_hash(name)
+
+
+def _new_hash(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+_known_hash = lru_cache(maxsize=65_536)(_new_hash)
 
 
 def _mix(z: Hashes) -> Hashes:

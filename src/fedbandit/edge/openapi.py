@@ -1,26 +1,16 @@
-"""The sidecar's interface in OpenAPI 3.1, and a page that shows it without fetching anything."""
+"""The sidecar's interface in OpenAPI 3.1."""
 
-from html import escape
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from fedbandit.edge.ranking import RankRequest, RankResponse, RewardRequest
-
-Described = dict[str, Any]
+from fedbandit.web.described import ERROR, Described, error_of, json_of
 
 _SCHEMAS, _COMPONENTS = msgspec.json.schema_components(
     (RankRequest, RankResponse, RewardRequest), ref_template="#/components/schemas/{name}"
 )
 _RANK, _RANKED, _REWARD = _SCHEMAS
-
-
-def _json(what: str, schema: Described) -> Described:
-    return {"description": what, "content": {"application/json": {"schema": schema}}}
-
-
-def _error(what: str) -> Described:
-    return _json(what, {"$ref": "#/components/schemas/Error"})
 
 
 _EVENT: Described = {
@@ -30,18 +20,22 @@ _EVENT: Described = {
     "description": "The eventId that rank answered with.",
     "schema": {"type": "string", "minLength": 1},
 }
+_STRANGERS: Described = {
+    "403": error_of("It comes from a web page of another site."),
+    "421": error_of("It was meant for another host; see --allow-host."),
+}
 _BODY_ERRORS: Described = {
-    "400": _error("The body is not JSON, or ended early."),
-    "408": _error("The body came too slowly."),
-    "413": _error("The body is too large."),
-    "415": _error("The content type is not application/json."),
-    "422": _error("A field that cannot be; nothing has changed."),
+    "400": error_of("The body is not JSON, or ended early."),
+    "408": error_of("The body came too slowly."),
+    "413": error_of("The body is too large."),
+    "415": error_of("The content type is not application/json."),
+    "422": error_of("A field that cannot be; nothing has changed."),
 }
 _EVENT_ERRORS: Described = {
-    "404": _error("No open event has this id."),
-    "409": _error("The event has its reward already, or was given up."),
+    "404": error_of("No open event has this id."),
+    "409": error_of("The event has its reward already, or was given up."),
 }
-_DISK: Described = {"503": _error("The disk cannot be written; nothing was counted. Try again.")}
+_DISK: Described = {"503": error_of("The disk cannot be written; nothing was counted. Try again.")}
 
 DESCRIPTION: Final[Described] = {
     "openapi": "3.1.0",
@@ -58,12 +52,13 @@ DESCRIPTION: Final[Described] = {
                 "summary": "Which of these actions, in this context?",
                 "description": "Features are objects of numbers, texts and booleans; or every "
                 "action's are the arm itself, as many numbers as the model has dimensions.",
-                "requestBody": {**_json("a question", _RANK), "required": True},
+                "requestBody": {**json_of("a question", _RANK), "required": True},
                 "responses": {
-                    "201": _json("the action to take, and all of them compared", _RANKED),
+                    "201": json_of("the action to take, and all of them compared", _RANKED),
                     **_BODY_ERRORS,
-                    "409": _error("The eventId was used before."),
+                    "409": error_of("The eventId was used before."),
                     **_DISK,
+                    **_STRANGERS,
                 },
             }
         },
@@ -72,12 +67,13 @@ DESCRIPTION: Final[Described] = {
             "post": {
                 "operationId": "reward",
                 "summary": "What did the action pay? Once for every event.",
-                "requestBody": {**_json("a reward", _REWARD), "required": True},
+                "requestBody": {**json_of("a reward", _REWARD), "required": True},
                 "responses": {
-                    "204": {"description": "It is counted, and survives this process."},
+                    "204": {"description": "It is counted; with a --state-dir it survives."},
                     **_BODY_ERRORS,
                     **_EVENT_ERRORS,
                     **_DISK,
+                    **_STRANGERS,
                 },
             },
         },
@@ -90,6 +86,7 @@ DESCRIPTION: Final[Described] = {
                     "204": {"description": "It waits for its reward from now on."},
                     **_EVENT_ERRORS,
                     **_DISK,
+                    **_STRANGERS,
                 },
             },
         },
@@ -97,60 +94,9 @@ DESCRIPTION: Final[Described] = {
             "get": {
                 "operationId": "healthz",
                 "summary": "How is the agent doing? trouble says why nothing can be delivered.",
-                "responses": {"200": _json("alive", {"type": "object"})},
+                "responses": {"200": json_of("alive", {"type": "object"}), **_STRANGERS},
             }
         },
     },
-    "components": {
-        "schemas": {
-            **_COMPONENTS,
-            "Error": {
-                "type": "object",
-                "required": ["error"],
-                "properties": {
-                    "error": {
-                        "type": "object",
-                        "required": ["field", "message"],
-                        "properties": {
-                            "field": {"type": "string"},
-                            "message": {"type": "string"},
-                        },
-                    }
-                },
-            },
-        }
-    },
+    "components": {"schemas": {**_COMPONENTS, "Error": ERROR}},
 }
-
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
-    "code{background:#8882;padding:.1em .3em}td{padding:.1em 1em .1em 0;vertical-align:top}"
-)
-
-
-def page(described: Described) -> str:
-    """Return a description as one self-contained HTML page."""
-    info = described["info"]
-    title = escape(info["title"])
-    sections = "".join(
-        _section(path, method, operation)
-        for path, methods in described["paths"].items()
-        for method, operation in methods.items()
-        if method != "parameters"
-    )
-    return (
-        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{title}</title>"
-        f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{escape(info['description'])}</p>"
-        f"{sections}<p>For programs: <a href='openapi.json'>openapi.json</a>.</p></body></html>"
-    )
-
-
-def _section(path: str, method: str, operation: Described) -> str:
-    rows = "".join(
-        f"<tr><td><code>{escape(status)}</code></td><td>{escape(answer['description'])}</td></tr>"
-        for status, answer in operation["responses"].items()
-    )
-    words = escape(f"{operation['summary']} {operation.get('description', '')}")
-    return (
-        f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{words}</p><table>{rows}</table>"
-    )

@@ -1,41 +1,38 @@
 """Run a sidecar until it is told to stop."""
 
-import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import uvicorn
 
 from fedbandit.client import ConnectedAgent
-from fedbandit.edge.app import make_app
-from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.edge.app import CLOSE_SECONDS, make_app
+from fedbandit.edge.names import Names
+from fedbandit.errors import InvalidParameter
+from fedbandit.web.listening import configured, end_quietly, listening, url_of
 
 
-def serve(agent: ConnectedAgent, *, host: str, port: int, announce: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; then answer what was accepted, close the agent and return."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Without the protocol's number asyncio leaves Nagle on, and every answer waits 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def serve(
+    agent: ConnectedAgent,
+    *,
+    host: str,
+    port: int,
+    allowed: Iterable[str] = (),
+    announce: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or SIGINT; then answer what was accepted, close the agent and return.
+
+    ``allowed`` are names to answer to besides this machine's own.
+    """
     try:
-        listener.bind((host, port))
-        listener.listen(1024)
-    except OSError as error:
-        listener.close()
+        listener = listening(host, port)
+    except InvalidParameter:
         agent.close()
-        expected, fix = "an address of this machine, free", "Choose another address or port."
-        message = complaint("listen", got=str(error), expected=expected, fix=fix)
-        raise InvalidParameter(message) from error
-    shown = f"[{host}]" if ":" in host else host
-    announce(f"http://{shown}:{listener.getsockname()[1]}")
-    config = uvicorn.Config(
-        make_app(agent),
-        http="h11",
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=5,
-    )
-    uvicorn.Server(config).run(sockets=[listener])
+        raise
+    names = Names(listen=host, allowed=frozenset(name.lower() for name in allowed))
+    server = uvicorn.Server(configured(make_app(agent, names), stop_seconds=5))
+    end_quietly(server)
+    announce(url_of(listener))
+    try:
+        server.run(sockets=[listener])
+    finally:
+        agent.close(timeout=CLOSE_SECONDS)  # if it was stopped before it began

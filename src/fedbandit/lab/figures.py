@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
@@ -113,14 +114,24 @@ def draw_panels(
     panels: Sequence[Panel], out: Path, *, suffix: str = "", formats: Sequence[str] = FORMATS
 ) -> list[Path]:
     """Draw each quantity of these panels into ``out``: reward, time, communication + ``suffix``."""
+    figures = {
+        f"{quantity.file}{suffix}": partial(compose, panels, quantity) for quantity in QUANTITIES
+    }
+    return save(figures, out, formats)
+
+
+def save(
+    figures: Mapping[str, Callable[[], Figure]], out: Path, formats: Sequence[str] = FORMATS
+) -> list[Path]:
+    """Write figures, by their names, into ``out``; each is composed in our style."""
     for kind in formats:
         one_of("formats", kind, FORMATS)
     try:
         out.mkdir(parents=True, exist_ok=True)
         return [
             path
-            for quantity in QUANTITIES
-            for path in _draw(panels, quantity, out / f"{quantity.file}{suffix}", formats)
+            for name, composed in figures.items()
+            for path in _draw(composed, out / name, formats)
         ]
     except OSError as error:
         raise OutputError(
@@ -139,7 +150,7 @@ def natural(text: str) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in parts if part]
 
 
-def style() -> AbstractContextManager[None]:
+def _style() -> AbstractContextManager[None]:
     """Set the look of everything drawn inside; ids and metadata are fixed, so files are too."""
     return matplotlib.rc_context(
         {
@@ -179,20 +190,14 @@ def panels_by_setting(found: Iterable[Curves]) -> list[Panel]:
     ]
 
 
-def _draw(
-    panels: Sequence[Panel], quantity: Quantity, stem: Path, formats: Sequence[str]
-) -> list[Path]:
-    with style():
-        return save(compose(panels, quantity), stem, formats)
-
-
-def save(figure: Figure, stem: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Write a figure in several formats, laid out once for all of them."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in formats]
-    for path, kind in zip(paths, formats, strict=True):
-        figure.savefig(path, format=kind, metadata=UNDATED.get(kind, {}))
+def _draw(composed: Callable[[], Figure], stem: Path, formats: Sequence[str]) -> list[Path]:
+    with _style():
+        figure = composed()
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once, for all formats alike
+        paths = [stem.with_name(f"{stem.name}.{kind}") for kind in formats]
+        for path, kind in zip(paths, formats, strict=True):
+            figure.savefig(path, format=kind, metadata=UNDATED.get(kind, {}))
     return paths
 
 
@@ -242,7 +247,7 @@ def _frame(axes: Axes, panel: Panel) -> None:
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(6))
     millions = axes.get_yscale() == "linear" and axes.get_ylim()[1] > 1e6
-    axes.yaxis.set_major_formatter(FuncFormatter(_in_millions if millions else _in_full))
+    axes.yaxis.set_major_formatter(FuncFormatter(_in_millions if millions else spelt))
 
 
 def _ends(line: Line2D) -> tuple[float, float]:
@@ -358,7 +363,7 @@ def _rank(each: Curves) -> tuple[bool, int, list[tuple[int, int | str]], bool, s
     )
 
 
-def _in_full(value: float, _position: int | None = None) -> str:
+def spelt(value: float, _position: int | None = None) -> str:
     """12,000; on a log axis a million and more as 10 M; small numbers without trailing zeros."""
     if abs(value) >= 1e6:
         return _in_millions(value)

@@ -1,6 +1,7 @@
 """The frontier as a figure: bytes against regret, a panel per setting."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from fedbandit.lab.curves import Curves
-from fedbandit.lab.figures import save, style
+from fedbandit.lab.figures import save
 from fedbandit.lab.settings import Setting
 from fedbandit.lab.statistics import estimate
 
@@ -26,16 +27,19 @@ MARKS = {
 
 def draw_frontier(found: Sequence[Curves], settings: Sequence[Setting], out: Path) -> list[Path]:
     """Draw what every line sent and what it regretted; Random, which sends nothing, is left out."""
-    with style():
-        figure = Figure(figsize=(9.8, 7.6), layout="constrained")
-        FigureCanvasAgg(figure)
-        grid = figure.subplots(2, 2)
-        for axes, setting in zip(grid.flat, settings, strict=True):
-            lines = [each for each in found if each.setting == setting.name]
-            _panel(axes, setting.name, [each for each in lines if each.final("bytes").any()])
-        handles, labels = grid.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
-        return save(figure, out / "frontier")
+    return save({"frontier": partial(_compose, found, settings)}, out)
+
+
+def _compose(found: Sequence[Curves], settings: Sequence[Setting]) -> Figure:
+    figure = Figure(figsize=(9.8, 7.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(2, 2)
+    for axes, setting in zip(grid.flat, settings, strict=True):
+        lines = [each for each in found if each.setting == setting.name]
+        _panel(axes, setting.name, [each for each in lines if each.final("bytes").any()])
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
+    return figure
 
 
 def _panel(axes: Axes, title: str, lines: Sequence[Curves]) -> None:

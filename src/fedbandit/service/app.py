@@ -79,25 +79,26 @@ class _Doors:
         if coordinator.stopping:
             raise not_now("coordinator", "it is stopping")
         coordinator.turns.check_queue()
-        model, agent = await self._admitted(request)
+        model, agent, token = await self._admitted(request, asked_again=True)
         with coordinator.turns.talking(model, agent):
             served = await coordinator.served(model)
             _check_media_type(request)
             body = await self._body(request, served.largest_body)
             with coordinator.turns.waiting(len(body)):
-                answer = await coordinator.sync(served, agent, body)
-        metrics = coordinator.metrics
-        outcome = "merged" if answer.merged else "copy"
-        metrics.count("fedbandit_uploads_total", model=model, outcome=outcome)
-        metrics.count("fedbandit_received_bytes_total", len(body), model=model)
-        metrics.count("fedbandit_sent_bytes_total", len(answer.body), model=model)
-        metrics.took(time.perf_counter() - started)
+                answer = await coordinator.sync(served, agent, body, token=token)
+        coordinator.metrics.synced(
+            model,
+            merged=answer.merged,
+            received=len(body),
+            sent=len(answer.body),
+            seconds=time.perf_counter() - started,
+        )
         return Response(answer.body, media_type=wire.MEDIA_TYPE)
 
     async def state(self, request: Request) -> Response:
         """Tell an agent the recipe and everything merged."""
         coordinator = self._coordinator
-        model, agent = await self._admitted(request)
+        model, agent, _ = await self._admitted(request, asked_again=False)
         with coordinator.turns.talking(model, agent):
             served = await coordinator.served(model)
             body = await coordinator.joined(served, agent, _version(request))
@@ -141,13 +142,18 @@ class _Doors:
         _log.error("a %s failed: %s", request.method, type(error).__name__)
         return failed().response()
 
-    async def _admitted(self, request: Request) -> tuple[str, str]:
-        """Return who talks about which model, once the token has been seen to open that."""
+    async def _admitted(
+        self, request: Request, *, asked_again: bool
+    ) -> tuple[str, str, bytes | None]:
+        """Return the model, who talks, and the token's digest once it was seen to open that."""
+        self._coordinator.check_crowd()
         model, agent = request.path_params["model"], request.path_params["agent"]
         secret = bearer(request.headers.get("authorization"))
-        await self._coordinator.admit(secret, model=model, agent=agent)
+        token = await self._coordinator.admit(
+            secret, model=model, agent=agent, asked_again=asked_again
+        )
         _check_names(model, agent)
-        return model, agent
+        return model, agent, token
 
     async def _body(self, request: Request, most: int) -> bytes:
         """Return the body, if it is neither too large nor too slow."""
@@ -156,18 +162,22 @@ class _Doors:
             raise _too_large(most)
         chunks, size = [], 0
         try:
-            async with asyncio.timeout(self._coordinator.settings.body_seconds):
-                async for chunk in request.stream():
-                    size += len(chunk)
-                    if size > most:
-                        raise _too_large(most)
-                    chunks.append(chunk)
+            with self._coordinator.turns.arriving() as note:
+                async with asyncio.timeout(self._coordinator.settings.body_seconds):
+                    async for chunk in request.stream():
+                        size += len(chunk)
+                        if size > most:
+                            raise _too_large(most)
+                        note(len(chunk))
+                        chunks.append(chunk)
+            return b"".join(chunks)
         except TimeoutError as error:
             message = "the body did not arrive in time"
             raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "body", message) from error
         except ClientDisconnect as error:  # nobody is there to read the answer
             raise Refusal(HTTPStatus.BAD_REQUEST, "body", "it ended early") from error
-        return b"".join(chunks)
+        finally:
+            chunks.clear()  # an error keeps this frame for a while, and would keep the bytes too
 
 
 async def _alive(_: Request) -> Response:
@@ -203,7 +213,10 @@ def _check_names(model: str, agent: str) -> None:
 
 
 def _check_media_type(request: Request) -> None:
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    told = request.headers.get("content-type", "")
+    if told == wire.MEDIA_TYPE:
+        return
+    given = told.partition(";")[0].strip().lower()
     if given != wire.MEDIA_TYPE:
         message = f"got {given[:80]!r}; expected {wire.MEDIA_TYPE}"
         raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "content-type", message)

@@ -1,27 +1,31 @@
-"""Merging what waits together: one lock, one merge after another, one commit, then the answers."""
+"""Merging what waits together: one lock, one merge, one commit, then the answers."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 
 from fedbandit import wire
-from fedbandit.core.messages import Download
+from fedbandit.core.messages import Download, Upload
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.ledger import Ledger
-from fedbandit.service.merging import merge
+from fedbandit.service.merging import check_upload, merge
 from fedbandit.service.model import Served, server_at
 from fedbandit.service.store import Locked, Store
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posted:
-    """A sync that has passed the door, its sender, and its size in bytes."""
+    """A sync that has passed the door, its sender, and its size in bytes.
+
+    ``token`` is the digest of the token that opened the door; whether it still does is asked in the
+    transaction. None where no token is asked for.
+    """
 
     agent: str
     sync: wire.Sync
     size: int
+    token: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +36,11 @@ class Answer:
     merged: bool
 
 
-Outcome = Answer | InvalidMessage
+class Revoked(Exception):
+    """The token that opened the door opens it no more."""
+
+
+Outcome = Answer | InvalidMessage | Revoked
 
 
 class Reborn(Exception):
@@ -50,58 +58,65 @@ class Committer:
     def __init__(self, store: Store, served: Served) -> None:
         self._store, self._served = store, served
         self._held: Server | None = None
-        self._bytes = b""
+        self._bytes, self._digest = b"", b""
 
     def commit(self, batch: Sequence[Posted]) -> list[Outcome]:
-        """Merge, commit, and return an outcome for each upload; raise if nothing was committed.
+        """Merge, commit, and return an outcome for each upload; raise if it is not known.
 
-        Whoever is answered can rely on what was merged: the transaction has ended by then.
+        Whoever is answered can rely on what was merged: the transaction has ended by then. Uploads
+        whose sum is not sound are merged again one by one, each in a transaction of its own, to
+        find those that spoil it.
         """
+        try:
+            return self._commit(batch)
+        except _Unsound:
+            return [outcome for posted in batch for outcome in self._commit([posted])]
+
+    def _commit(self, batch: Sequence[Posted]) -> list[Outcome]:
         held, self._held = self._held, None  # a failure leaves nothing half merged behind
         with self._store.lock(self._served.model.name) as locked:
             if locked.model.incarnation != self._served.model.incarnation:
                 raise Reborn
-            if held is None or sha256(self._bytes).digest() != locked.digest:
-                self._bytes = locked.state()
+            if held is None or self._digest != locked.digest:
+                self._bytes, self._digest = locked.state(), locked.digest
                 held = server_at(self._served.recipe, self._bytes)
             merges = self._merge(locked, held, batch)
         self._held = held
         download = held.download()
+        sent = self._bytes if download.summary is held.summary else wire.encode(download)
         return [
-            each
-            if isinstance(each, InvalidMessage)
-            else Answer(self._answer(posted, each, download), each.merged)
+            Answer(self._answer(posted, each, download, sent), each.merged)
+            if isinstance(each, _Merge)
+            else each
             for posted, each in zip(batch, merges, strict=True)
         ]
 
-    def _merge(
-        self, locked: Locked, server: Server, batch: Sequence[Posted]
-    ) -> list["_Merge | InvalidMessage"]:
-        before = server.version
-        ledgers = locked.ledgers({posted.agent for posted in batch})
-        touched: dict[str, Ledger] = {}
-        merges: list[_Merge | InvalidMessage] = []
-        for posted in batch:
-            ledger = touched.get(posted.agent, ledgers[posted.agent])
-            try:
-                done = _merge_one(self._served, server, ledger, posted.sync)
-            except InvalidMessage as error:
-                merges.append(error)
-                continue
-            merges.append(done)
-            if done.merged:
-                touched[posted.agent] = _noted(ledger, posted, done.version)
-        if server.version != before:
-            self._bytes = wire.encode(server.download())
-            locked.write(
-                state=self._bytes, version=server.version, count=server.count, ledgers=touched
-            )
-        return merges
+    def _merge(self, locked: Locked, server: Server, batch: Sequence[Posted]) -> list["_Sorted"]:
+        """Merge what is new into the server and the store, and say what became of each upload."""
+        sorting = _Sorting(self._served, server, locked, batch)
+        outcomes = [sorting.sort(posted) for posted in batch]
+        if not sorting.new:
+            return outcomes
+        try:
+            merge(self._served.recipe, server, sorting.new)
+        except InvalidMessage as error:
+            if len(batch) > 1:
+                raise _Unsound from error
+            return [error]
+        self._bytes = wire.encode(server.whole())
+        version, count = server.version, server.count
+        locked.write(state=self._bytes, version=version, count=count, ledgers=sorting.touched)
+        self._digest = locked.digest
+        return outcomes
 
-    def _answer(self, posted: Posted, merge: "_Merge", download: Download) -> bytes:
+    def _answer(self, posted: Posted, merge: "_Merge", download: Download, sent: bytes) -> bytes:
         mark, sequence = self._served.model.fingerprint, posted.sync.sequence
         answer = wire.Synced(mark, merge.merged, sequence, merge.version, download)
-        return wire.encode_synced(answer, download=self._bytes)
+        return wire.encode_synced(answer, download=sent)
+
+
+class _Unsound(Exception):
+    """Uploads that passed the door one by one, and whose sum agents would refuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +125,48 @@ class _Merge:
     version: int
 
 
-def _merge_one(served: Served, server: Server, ledger: Ledger, sync: wire.Sync) -> _Merge:
-    copied = ledger.copy_of(sync.life, born=sync.born, sequence=sync.sequence)
-    if copied is not None:
-        return _Merge(False, copied)
-    if server.count + sync.upload.count > wire.LARGEST:
-        got, fix = sync.upload.count, "Start another model."
-        message = complaint("upload.count", got=got, expected="a sum that can be stored", fix=fix)
-        raise InvalidMessage(message, field="upload.count")
-    merge(served.recipe, server, sync.upload)
-    return _Merge(True, server.version)
+_Sorted = _Merge | InvalidMessage | Revoked
+
+
+class _Sorting:
+    """Tells new uploads of a batch from copies, and from what is refused.
+
+    ``new`` is what is to be merged, in order; ``touched`` are the ledgers once that is done.
+    """
+
+    def __init__(
+        self, served: Served, server: Server, locked: Locked, batch: Sequence[Posted]
+    ) -> None:
+        self._served, self._version, self._count = served, server.version, server.count
+        self._opened = locked.opened({each.token for each in batch if each.token is not None})
+        self._ledgers = locked.ledgers({each.agent for each in batch})
+        self.new: list[Upload] = []
+        self.touched: dict[str, Ledger] = {}
+
+    def sort(self, posted: Posted) -> _Sorted:
+        """Return what becomes of one upload, if the sum is sound."""
+        if posted.token is not None and self._opened.get(posted.token) != posted.agent:
+            return Revoked()
+        sync, ledger = posted.sync, self._ledgers[posted.agent]
+        try:
+            copied = ledger.copy_of(sync.life, born=sync.born, sequence=sync.sequence)
+            if copied is not None:
+                return _Merge(False, copied)
+            self._check_count(sync.upload)
+            check_upload(self._served.recipe, sync.upload)
+        except InvalidMessage as error:
+            return error
+        self.new.append(sync.upload)
+        self._count += sync.upload.count
+        version = self._version + len(self.new)
+        self._ledgers[posted.agent] = self.touched[posted.agent] = _noted(ledger, posted, version)
+        return _Merge(True, version)
+
+    def _check_count(self, upload: Upload) -> None:
+        if self._count + upload.count > wire.LARGEST:
+            expected, fix = "a sum that can be stored", "Start another model."
+            message = complaint("upload.count", got=upload.count, expected=expected, fix=fix)
+            raise InvalidMessage(message, field="upload.count")
 
 
 def _noted(ledger: Ledger, posted: Posted, version: int) -> Ledger:

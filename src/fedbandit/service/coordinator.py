@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 from fedbandit import wire
 from fedbandit.core.messages import Download
-from fedbandit.errors import InvalidMessage, LocalError, UnknownName
-from fedbandit.service.batch import Answer, Committer, Posted, Reborn
+from fedbandit.errors import InvalidMessage, InvalidState, LocalError, UnknownName
+from fedbandit.service.batch import Answer, Committer, Posted, Reborn, Revoked
 from fedbandit.service.door import check_sync
 from fedbandit.service.merger import Merger
 from fedbandit.service.metrics import Metrics
-from fedbandit.service.model import Served, recipe_of
+from fedbandit.service.model import Served, recipe_of, server_at
 from fedbandit.service.refusal import Refusal, not_now, refused, unauthorised
 from fedbandit.service.settings import Settings
 from fedbandit.service.store import Store, Token
@@ -32,21 +32,28 @@ _log = logging.getLogger("fedbandit.service")
 class Coordinator:
     """Serves the models of one store. All methods run in the event loop; the store in threads.
 
-    ``told_to_stop`` says whether the program has been asked to end. ``abandoned`` is True once it
-    has stopped with a thread still waiting for the store.
+    ``told_to_stop`` says whether the program has been asked to end, ``connected`` how many
+    connections there are. ``abandoned`` is True once it has stopped with a thread still waiting for
+    the store.
     """
 
     def __init__(
-        self, store: Store, settings: Settings, *, told_to_stop: Callable[[], bool] = lambda: False
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        told_to_stop: Callable[[], bool] = lambda: False,
+        connected: Callable[[], int] = lambda: 0,
     ) -> None:
         self.settings, self.metrics, self.turns = settings, Metrics(), Turns(settings)
         self.abandoned = False
-        self._told_to_stop, self._stopped = told_to_stop, False
+        self._told_to_stop, self._connected, self._stopped = told_to_stop, connected, False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
         self._merges = ThreadPoolExecutor(4, "fedbandit-merge")
         self._asking: set[Future[Any]] = set()
         self._tokens: dict[bytes, tuple[float, Token]] = {}
+        self._admitted: set[tuple[bytes | None, str | None, str | None]] = set()
         self._models: dict[str, tuple[float, Served]] = {}
         self._mergers: dict[str, Merger] = {}
         self._away = False
@@ -56,14 +63,30 @@ class Coordinator:
         """Whether new syncs are refused because it is about to end."""
         return self._stopped or self._told_to_stop()
 
-    async def admit(self, secret: str, *, model: str | None, agent: str | None) -> None:
-        """Raise Refusal (401) unless the token opens this agent of this model."""
+    def check_crowd(self) -> None:
+        """Raise Refusal (503), which closes the connection, if there are more than there may be."""
+        if self._connected() > self.settings.connections:
+            raise not_now("coordinator", "too many connections are open", closes=True)
+
+    async def admit(
+        self, secret: str, *, model: str | None, agent: str | None, asked_again: bool = False
+    ) -> bytes | None:
+        """Raise Refusal (401) unless the token opens this agent of this model; return its digest.
+
+        Where the store will be ``asked_again`` before anything is told or changed, a token that was
+        good once for these names will do. Without tokens there is no digest.
+        """
         if self.settings.open:
-            return
+            return None
         digest = digest_of(secret)
-        token = await self._token(digest)
-        if not opens(token, digest, model=model, agent=agent):
+        if asked_again and (digest, model, agent) in self._admitted:
+            return digest
+        if not opens(await self._token(digest), digest, model=model, agent=agent):
             raise unauthorised()
+        if len(self._admitted) >= _REMEMBERED:
+            self._admitted.clear()
+        self._admitted.add((digest, model, agent))
+        return digest
 
     async def served(self, name: str) -> Served:
         """Return a model; raise Refusal (404) if there is none."""
@@ -80,13 +103,21 @@ class Coordinator:
         self._models[name] = (time.monotonic() + self.settings.remember_seconds, known)
         return known
 
-    async def sync(self, served: Served, agent: str, body: bytes) -> Answer:
-        """Merge an upload, exactly once and durably, and return the answer."""
-        posted = await self._checked(served, agent, body)
+    async def sync(self, served: Served, agent: str, body: bytes, *, token: bytes | None) -> Answer:
+        """Merge an upload, exactly once and durably, and return the answer.
+
+        ``token`` is the digest that ``admit`` returned; it is looked up again in the transaction.
+        """
+        posted = await self._checked(served, agent, body, token)
         try:
             return await self._mergers[served.model.incarnation].merge(posted)
         except InvalidMessage as error:
             raise refused(error) from error
+        except Revoked as error:
+            self._admitted.discard((token, served.model.name, agent))
+            if token is not None:
+                self._tokens.pop(token, None)
+            raise unauthorised() from error
         except (Reborn, UnknownName) as error:
             self._models.pop(served.model.name, None)
             raise not_now("model", "the model was deleted or made anew; join again") from error
@@ -101,11 +132,11 @@ class Coordinator:
         except UnknownName as error:
             raise self._gone(name, error) from error
         ledger = await self._asked(lambda: self._store.ledger(name, agent))
-        download = None if model.version == version else _download(state)
+        download = None if model.version == version else _download(served, state)
         joined = wire.Joined(
             model.fingerprint, model.recipe, model.params, model.limits, download, ledger.known
         )
-        return wire.encode_joined(joined, download=state)
+        return wire.encode_joined(joined)
 
     async def ready(self) -> None:
         """Raise Refusal (503) if the coordinator is stopping or its store is away."""
@@ -139,11 +170,13 @@ class Coordinator:
         commit = Committer(self._store, served).commit
         return Merger(commit, self._merges, batch=self.settings.batch, note=note)
 
-    async def _checked(self, served: Served, agent: str, body: bytes) -> Posted:
+    async def _checked(
+        self, served: Served, agent: str, body: bytes, token: bytes | None
+    ) -> Posted:
         def decoded() -> Posted:
             sync = wire.decode_sync(body)
             check_sync(served, sync)
-            return Posted(agent, sync, len(body))
+            return Posted(agent, sync, len(body), token)
 
         try:
             if len(body) <= _INLINE:
@@ -195,11 +228,9 @@ class Coordinator:
         return not_now("store", "it cannot be read or written for now")
 
 
-def _download(state: bytes) -> Download:
+def _download(served: Served, state: bytes) -> Download:
+    """Return what an agent is sent of a stored state."""
     try:
-        download = wire.decode(state)
-    except InvalidMessage as error:
+        return server_at(served.recipe, state).download()
+    except InvalidState as error:
         raise not_now("model", "its state cannot be read") from error
-    if not isinstance(download, Download):
-        raise not_now("model", "its state cannot be read")
-    return download

@@ -11,11 +11,12 @@ Kind = Literal["read", "snapshot", "write"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Names of types, and what locks a row that is selected."""
+    """Names of types, what keeps a table in the order of its key, and what locks a row."""
 
     blob: str
     integer: str
     real: str
+    clustered: str
     lock: str
 
 

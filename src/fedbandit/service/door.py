@@ -6,20 +6,25 @@ has shed share that, and |sum of r x| is at most count L R. A small margin is le
 
 A moment needs evidence: with u its direction, |sum of r x|^2 = (sum of r (u x))^2 is, by Cauchy and
 Schwarz, at most R^2 count u^T (X^T X) u. So an upload moves the estimate only where it also says
-that arms were played, and by no more than rewards of R would.
+that arms were played, and by no more than rewards of R would. A corrected estimate takes from the
+moment what the sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows:
+the bounds make room for as much (``Memory.moved``, ``rounding_room``).
 
 That costs O(l d). Whether a sketch's rows are orthogonal, O(l^2 d), and whether the sum is sound is
 asked by ``merging``, in another thread.
 """
 
 from http import HTTPStatus
+from math import isfinite, sqrt
 
 import numpy as np
 
 from fedbandit.core.linalg import Array
 from fedbandit.core.messages import Upload, check_moment
+from fedbandit.core.narrow import Narrow, rounding_room
 from fedbandit.core.summary import Gram, Sketch
 from fedbandit.errors import InvalidMessage, complaint
+from fedbandit.service.evidence import evidence
 from fedbandit.service.model import Served
 from fedbandit.service.refusal import Refusal
 from fedbandit.wire import Sync
@@ -27,7 +32,6 @@ from fedbandit.wire import Sync
 _LOOSE = 1.0 + 1e-9
 _PAIRED = 1.0 + 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
 _UNSEEN = 1e-9  # the share of the trace by which rounding may have hidden evidence
-_TINY = float(np.finfo(np.float64).tiny)
 
 
 def check_sync(served: Served, sync: Sync) -> None:
@@ -52,76 +56,85 @@ def _check_upload(served: Served, upload: Upload) -> None:
     except InvalidMessage as error:
         raise InvalidMessage(str(error), field="upload.moment") from error
     _check_form(served, upload)
-    mass, most = _mass(upload), _LOOSE * upload.count * limits.arm_norm**2
+    mass, length, along = _evidence(upload)
+    moved = served.recipe.parts.memory.moved(upload.summary)
+    most = (_LOOSE + rounding_room(upload.summary)) * upload.count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise _misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
-    length, most = float(np.linalg.norm(upload.moment)), most / limits.arm_norm * limits.reward
+    most = most / limits.arm_norm * limits.reward + moved
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise _misfit("upload.moment", f"a length of {length:g}", expected)
-    if length:
-        along = _along(upload, upload.moment / length) + _UNSEEN * mass
-        most = limits.reward * float(np.sqrt(_LOOSE * upload.count * along))
-        if not length <= most:
-            expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
-            raise _misfit("upload.moment", f"a length of {length:g}", expected)
+    most = limits.reward * sqrt(_LOOSE * upload.count * (along + _UNSEEN * mass)) + moved
+    if not length <= most:
+        expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
+        raise _misfit("upload.moment", f"a length of {length:g}", expected)
 
 
 def _check_form(served: Served, upload: Upload) -> None:
     """Raise InvalidMessage unless the summary has the kind and shape of the recipe's."""
-    match upload.summary, served.recipe.parts.memory.empty():
+    match upload.summary, served.empty:
         case Gram(matrix), Gram(like):
             fits, field = matrix.shape == like.shape, "upload.summary.matrix"
-        case Sketch(rows, shed, size), Sketch() as like:
-            if not 0.0 <= shed < np.inf:
-                raise _misfit("upload.summary.shed", shed, "a finite number of at least 0")
-            fits, field = size == like.size, "upload.summary.size"
-            if rows.shape[1] != like.dimension or len(rows) >= like.size:
+        case ((Sketch() | Narrow() as sketch), Sketch() as like):
+            _check_numbers(sketch)
+            automatic = served.recipe.params.get("sketch_size") == "auto"
+            size, field = sketch.size, "upload.summary.size"
+            fits = 2 <= size <= like.size if automatic else size == like.size
+            if sketch.dimension != like.dimension or len(sketch.rows) >= like.size:
                 fits, field = False, "upload.summary.rows"
+            elif (sketch.lost is None) != (like.lost is None):
+                fits, field = False, "upload.summary.lost"
+            elif isinstance(sketch, Narrow) and sketch.width != served.recipe.params.get("wire"):
+                fits, field = False, "upload.summary.width"
         case _, like:
             raise _misfit("upload.summary", _said(upload), f"a {type(like).__name__}")
     if not fits:
         raise _misfit(field, _said(upload), f"what {served.recipe!r} makes")
 
 
+def _check_numbers(sketch: Sketch | Narrow) -> None:
+    for name, value in (("shed", sketch.shed), ("lost", sketch.lost)):
+        if value is not None and not 0.0 <= value < np.inf:
+            raise _misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
+
+
 def _said(upload: Upload) -> str:
     match upload.summary:
         case Gram(matrix):
             return f"a Gram matrix of shape {matrix.shape}"
+        case Narrow() as narrow:
+            shape = narrow.rows.shape
+            return f"a sketch of size {narrow.size}, with rows of shape {shape} in {narrow.width}"
         case Sketch(rows, _, size):
             return f"a sketch of size {size}, with rows of shape {rows.shape}"
         case _:
             return f"a {type(upload.summary).__name__}"
 
 
-def _mass(upload: Upload) -> float:
-    """Return what the trace of X^T X is at least."""
+def _evidence(upload: Upload) -> tuple[float, float, float]:
+    """Return what the trace of X^T X is at least, |moment|, and what u^T (X^T X) u is at most.
+
+    u is the moment's direction; without one the third is at least 0.
+    """
     match upload.summary:
-        case Sketch() as sketch:
-            trace = float(sketch.squares.sum())
-            if not np.isfinite(trace):
+        case Sketch() | Narrow() as sketch:
+            shed = sketch.shed
+            trace, length, along, short = evidence(sketch.rows, sketch.squares, upload.moment)
+            if not isfinite(trace):
                 raise _misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
-            if ((sketch.squares < _TINY) & sketch.rows.any(axis=1)).any():
+            if short:
                 raise _misfit("upload.summary.rows", "a row too short to square", "none")
-            return trace + sketch.shed
+            return trace + shed, length, along + shed
         case Gram(matrix):
             if not (_is_paired(matrix) and _is_semidefinite(matrix)):
                 raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
-            return float(matrix.trace())
+            length = sqrt(float(upload.moment @ upload.moment))
+            u = upload.moment / (length or 1.0)
+            return float(matrix.trace()), length, max(float(u @ matrix @ u), 0.0)
         case _:
-            raise TypeError(f"no trace of a {type(upload.summary).__name__}")
-
-
-def _along(upload: Upload, direction: Array) -> float:
-    """Return what u^T (X^T X) u is at most, for a direction u of length 1."""
-    match upload.summary:
-        case Sketch(rows, shed, _):
-            return float(np.square(rows @ direction).sum()) + shed
-        case Gram(matrix):
-            return max(float(direction @ matrix @ direction), 0.0)
-        case _:
-            raise TypeError(f"no direction in a {type(upload.summary).__name__}")
+            raise TypeError(f"no evidence in a {type(upload.summary).__name__}")
 
 
 def _is_paired(matrix: Array) -> bool:

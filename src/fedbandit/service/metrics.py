@@ -25,8 +25,13 @@ class Metrics:
         """Add to a counter."""
         self._counts[name, tuple(sorted(labels.items()))] += amount
 
-    def took(self, seconds: float) -> None:
-        """Note how long a sync took from its first byte to its answer."""
+    def synced(self, model: str, *, merged: bool, received: int, sent: int, seconds: float) -> None:
+        """Count a sync that was answered, its bytes, and how long it took from its first byte."""
+        of_model = ("model", model)
+        outcome = ("outcome", "merged" if merged else "copy")
+        self._counts["fedbandit_uploads_total", (of_model, outcome)] += 1
+        self._counts["fedbandit_received_bytes_total", (of_model,)] += received
+        self._counts["fedbandit_sent_bytes_total", (of_model,)] += sent
         self._buckets[bisect.bisect_left(_SECONDS, seconds)] += 1
         self._seconds += seconds
 

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import RECIPES
 from fedbandit.core.reply import ToSender
 from fedbandit.core.server import Server
-from fedbandit.core.summary import Sketch
+from fedbandit.core.summary import Sketch, Summary
 from fedbandit.errors import InvalidMessage, InvalidParameter, InvalidState, complaint, unknown
 from fedbandit.service.store import Model
 from fedbandit.wire import Limits
@@ -98,18 +99,23 @@ def server_at(recipe: Recipe, state: bytes) -> Server:
     return server
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Served:
     """A model as the coordinator holds it in memory: what does not change with uploads."""
 
     model: Model
     recipe: Recipe
 
-    @property
+    @cached_property
+    def empty(self) -> Summary:
+        """The summary of no observations: of which kind and shape uploads have to be."""
+        return self.recipe.parts.memory.empty()
+
+    @cached_property
     def largest_body(self) -> int:
         """Bytes that no honest sync of this model exceeds."""
-        d, empty = self.recipe.dimension, self.recipe.parts.memory.empty()
-        rows = empty.size - 1 if isinstance(empty, Sketch) else d
+        d = self.recipe.dimension
+        rows = self.empty.size - 1 if isinstance(self.empty, Sketch) else d
         return wire.WIDTH * d * (rows + 1) + _ENVELOPE
 
 

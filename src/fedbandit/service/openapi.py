@@ -1,30 +1,16 @@
-"""The HTTP interface in OpenAPI 3.1, and a page that shows it without fetching anything."""
+"""The coordinator's HTTP interface in OpenAPI 3.1."""
 
-from html import escape
-from typing import Any, Final
+from typing import Final
 
 from fedbandit import wire
+from fedbandit.web.described import ERROR, Described, error_of, json_of, page
 
-Described = dict[str, Any]
+__all__ = ["DESCRIPTION", "page"]
 
 
 def _binary(what: str) -> Described:
     schema = {"type": "string", "format": "binary", "description": "MessagePack; see docs/wire.md"}
     return {"description": what, "content": {wire.MEDIA_TYPE: {"schema": schema}}}
-
-
-def _json(what: str, schema: Described) -> Described:
-    return {"description": what, "content": {"application/json": {"schema": schema}}}
-
-
-def _error(what: str, **headers: str) -> Described:
-    answer = _json(what, {"$ref": "#/components/schemas/Error"})
-    if headers:
-        answer["headers"] = {
-            name: {"description": text, "schema": {"type": "string"}}
-            for name, text in headers.items()
-        }
-    return answer
 
 
 def _name(what: str) -> Described:
@@ -37,13 +23,15 @@ def _name(what: str) -> Described:
 
 
 _TEXT = {"schema": {"type": "string"}}
-_LATER = _error("Not now: stopping, too busy, or the store is away.", **{"Retry-After": "seconds"})
+_LATER = error_of(
+    "Not now: stopping, too busy, or the store is away.", **{"Retry-After": "seconds"}
+)
 _AGENT_ANSWERS: Described = {
-    "400": _error("The request ended early."),
-    "401": _error("No token, or one that does not open this agent of this model."),
-    "404": _error("No such model (only told where no tokens are asked for)."),
-    "422": _error("A field that cannot be; nothing has changed."),
-    "429": _error("This agent has too many requests under way.", **{"Retry-After": "seconds"}),
+    "400": error_of("The request ended early."),
+    "401": error_of("No token, or one that does not open this agent of this model."),
+    "404": error_of("No such model (only told where no tokens are asked for)."),
+    "422": error_of("A field that cannot be; nothing has changed."),
+    "429": error_of("This agent has too many requests under way.", **{"Retry-After": "seconds"}),
     "503": _LATER,
 }
 _SYNC: Described = {
@@ -56,11 +44,11 @@ _SYNC: Described = {
     "responses": {
         "200": _binary("synced"),
         **_AGENT_ANSWERS,
-        "408": _error("The body came too slowly."),
-        "409": _error("The model has another recipe: join again."),
-        "410": _error("A life that may have been forgotten: join again as a new one."),
-        "413": _error("More bytes than a sync of this model can have."),
-        "415": _error(f"The content type is not {wire.MEDIA_TYPE}."),
+        "408": error_of("The body came too slowly."),
+        "409": error_of("The model has another recipe: join again."),
+        "410": error_of("A life that may have been forgotten: join again as a new one."),
+        "413": error_of("More bytes than a sync of this model can have."),
+        "415": error_of(f"The content type is not {wire.MEDIA_TYPE}."),
     },
 }
 _STATE: Described = {
@@ -97,14 +85,14 @@ DESCRIPTION: Final[Described] = {
             "get": {
                 "operationId": "healthz",
                 "summary": "Is the process alive?",
-                "responses": {"200": _json("It is.", {"type": "object"})},
+                "responses": {"200": json_of("It is.", {"type": "object"})},
             }
         },
         "/readyz": {
             "get": {
                 "operationId": "readyz",
                 "summary": "Would a sync be answered now?",
-                "responses": {"200": _json("It would.", {"type": "object"}), "503": _LATER},
+                "responses": {"200": json_of("It would.", {"type": "object"}), "503": _LATER},
             }
         },
         "/metrics": {
@@ -114,7 +102,7 @@ DESCRIPTION: Final[Described] = {
                 "security": [{"token": []}],
                 "responses": {
                     "200": {"description": "text", "content": {"text/plain": _TEXT}},
-                    "401": _error("No admin's token."),
+                    "401": error_of("No admin's token."),
                     "503": _LATER,
                 },
             }
@@ -122,53 +110,6 @@ DESCRIPTION: Final[Described] = {
     },
     "components": {
         "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        "schemas": {
-            "Error": {
-                "type": "object",
-                "required": ["error"],
-                "properties": {
-                    "error": {
-                        "type": "object",
-                        "required": ["field", "message"],
-                        "properties": {
-                            "field": {"type": "string"},
-                            "message": {"type": "string"},
-                        },
-                    }
-                },
-            }
-        },
+        "schemas": {"Error": ERROR},
     },
 }
-
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
-    "code{background:#8882;padding:.1em .3em}td{padding:.1em 1em .1em 0;vertical-align:top}"
-)
-
-
-def page(described: Described) -> str:
-    """Return a description as one self-contained HTML page."""
-    info = described["info"]
-    parts = [f"<h1>{escape(info['title'])}</h1><p>{escape(info['description'])}</p>"]
-    for path, methods in described["paths"].items():
-        parts += [
-            _section(path, method, operation)
-            for method, operation in methods.items()
-            if method != "parameters"
-        ]
-    title = escape(info["title"])
-    head = f"<meta charset='utf-8'><title>{title}</title><style>{_STYLE}</style>"
-    told = "<p>The same for programs: <a href='openapi.json'>openapi.json</a>.</p>"
-    body = "".join(parts) + told
-    return f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>"
-
-
-def _section(path: str, method: str, operation: Described) -> str:
-    rows = "".join(
-        f"<tr><td><code>{escape(status)}</code></td><td>{escape(answer['description'])}</td></tr>"
-        for status, answer in operation["responses"].items()
-    )
-    words = escape(f"{operation['summary']} {operation.get('description', '')}")
-    title = f"<code>{method.upper()} {escape(path)}</code>"
-    return f"<h2>{title}</h2><p>{words}</p><table>{rows}</table>"

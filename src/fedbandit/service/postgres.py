@@ -48,7 +48,9 @@ class _PostgresSession:
 class Postgres:
     """A server. Threads take connections from a small pool."""
 
-    dialect = Dialect(blob="BYTEA", integer="BIGINT", real="DOUBLE PRECISION", lock=" FOR UPDATE")
+    dialect = Dialect(
+        blob="BYTEA", integer="BIGINT", real="DOUBLE PRECISION", clustered="", lock=" FOR UPDATE"
+    )
 
     def __init__(self, url: str) -> None:
         self._url = url

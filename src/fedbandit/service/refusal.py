@@ -13,9 +13,11 @@ from fedbandit.service.settings import RETRY_AFTER
 class Refusal(Exception):
     """A request that is answered with a 4xx, or with 429 or 503 and when to try again."""
 
-    def __init__(self, status: HTTPStatus, field: str, message: str) -> None:
+    def __init__(
+        self, status: HTTPStatus, field: str, message: str, *, closes: bool = False
+    ) -> None:
         super().__init__(message)
-        self.status, self.field = status, field
+        self.status, self.field, self._closes = status, field, closes
 
     def response(self) -> Response:
         """Return the answer. What may not have been read to its end closes the connection."""
@@ -24,7 +26,8 @@ class Refusal(Exception):
             headers["WWW-Authenticate"] = "Bearer"
         if self.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
             headers["Retry-After"] = str(RETRY_AFTER)
-        if self.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
+        unread = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        if self._closes or self.status in unread:
             headers["Connection"] = "close"
         body = json.dumps({"error": {"field": self.field, "message": str(self)}})
         return Response(body, self.status, headers, media_type="application/json")
@@ -36,9 +39,9 @@ def unauthorised() -> Refusal:
     return Refusal(HTTPStatus.UNAUTHORIZED, "authorization", message)
 
 
-def not_now(field: str, message: str) -> Refusal:
-    """Return the answer that asks to come back later."""
-    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, field, message)
+def not_now(field: str, message: str, *, closes: bool = False) -> Refusal:
+    """Return the answer that asks to come back later, on another connection if it ``closes``."""
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, field, message, closes=closes)
 
 
 def too_many(field: str, message: str) -> Refusal:

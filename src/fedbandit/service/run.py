@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import signal
 import socket
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
@@ -12,13 +11,13 @@ import uvicorn
 from starlette.applications import Starlette
 from threadpoolctl import threadpool_limits
 
-from fedbandit.errors import InvalidParameter, complaint
 from fedbandit.service.app import app_of
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.listen import Address, Tls, check_exposure
 from fedbandit.service.settings import Settings
 from fedbandit.service.store import Store
 from fedbandit.service.warm_up import merge_once
+from fedbandit.web.listening import configured, end_quietly, listening, url_of
 
 _KEEP_ALIVE = 20
 
@@ -47,14 +46,17 @@ def serve(
         store.close()
         raise
     merge_once()
-    coordinator = Coordinator(store, settings, told_to_stop=lambda: server.should_exit)
+    coordinator = Coordinator(
+        store,
+        settings,
+        told_to_stop=lambda: server.should_exit,
+        connected=lambda: len(server.server_state.connections),
+    )
     config = _config(app_of(coordinator), settings)
     config.load()
     config.ssl = context
     server = uvicorn.Server(config)
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    announce(f"{'https' if tls else 'http'}://{shown}:{port}")
+    announce(url_of(listener, secure=tls is not None))
     with threadpool_limits(limits=1):  # the same bits on any number of cores, and no spinning
         asyncio.run(_serve(server, listener, idle_seconds=settings.idle_seconds))
     if coordinator.abandoned:
@@ -63,40 +65,19 @@ def serve(
 
 
 def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
+    return configured(
         app,
-        http="h11",
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
+        stop_seconds=int(settings.stop_seconds),
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=int(settings.stop_seconds),
-        limit_concurrency=settings.connections,
     )
 
 
 def _listener(address: Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # Without the protocol's number asyncio leaves Nagle on, and every answer waits 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((address.host, address.port))
-        listener.listen(1024)
-    except OSError as error:
-        listener.close()
-        fix, expected = "Choose another address or port.", "an address of this machine, free"
-        message = complaint("listen", got=f"{error}", expected=expected, fix=fix)
-        raise InvalidParameter(message) from error
-    return listener
+    return listening(address.host, address.port)
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket, *, idle_seconds: float) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again when it is done
-        signal.signal(number, lambda *_: None)
+    end_quietly(server)
     sweeping = asyncio.create_task(_sweep(server, idle_seconds))
     try:
         await server.serve(sockets=[listener])

@@ -15,8 +15,9 @@ class Settings:
     once, whole or not; more are answered 429. It has one on its way at a time, and perhaps one that
     was cut off. ``batch``: uploads merged in one transaction. ``body_seconds``: for a
     sender to send its body. ``remember_seconds``: how long tokens and recipes read from the store
-    are believed; a revoked token is refused after that at the latest. ``stop_seconds``: for what
-    was accepted, when told to stop.
+    are believed; a revoked token is refused after that at the latest, and merges nothing at once.
+    ``stop_seconds``: for what was accepted, when told to stop. ``connections``: open at once;
+    whoever asks for more on another one is answered 503.
     """
 
     open: bool = False

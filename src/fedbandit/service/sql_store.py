@@ -2,8 +2,11 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from hashlib import sha256
 from typing import Any, Final
+
+import msgspec
 
 from fedbandit.errors import InvalidParameter, StoreError, complaint, unknown
 from fedbandit.service.database import Database, Row, Session, TakenKey
@@ -11,7 +14,7 @@ from fedbandit.service.ledger import Ledger, Life
 from fedbandit.service.store import Archive, Model, Token
 from fedbandit.wire import Limits
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)",
@@ -27,22 +30,26 @@ _TABLES = (
     """CREATE TABLE IF NOT EXISTS agents (
         model TEXT NOT NULL, agent TEXT NOT NULL, known {integer} NOT NULL,
         floor {integer} NOT NULL, uploads {integer} NOT NULL, observations {integer} NOT NULL,
-        received {integer} NOT NULL, seen {real} NOT NULL, PRIMARY KEY (model, agent))""",
-    """CREATE TABLE IF NOT EXISTS lives (
-        model TEXT NOT NULL, agent TEXT NOT NULL, life {blob} NOT NULL, born {integer} NOT NULL,
-        sequence {integer} NOT NULL, version {integer} NOT NULL,
-        PRIMARY KEY (model, agent, life))""",
+        received {integer} NOT NULL, seen {real} NOT NULL, lives {blob} NOT NULL,
+        PRIMARY KEY (model, agent)){clustered}""",
 )
 _MODEL = (
     "name, incarnation, recipe, params, fingerprint, "
     "arm_norm, reward, most, version, count, created"
 )
 _TOKEN = "digest, name, model, agent, created"
-_AGENT = "known, floor, uploads, observations, received, seen"
+_AGENT = "lives, known, floor, uploads, observations, received, seen"
+_AGENT_UPSERT = (
+    f"INSERT INTO agents (model, agent, {_AGENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (model, agent) DO UPDATE SET lives = excluded.lives, known = excluded.known, "
+    "floor = excluded.floor, uploads = excluded.uploads, observations = excluded.observations, "
+    "received = excluded.received, seen = excluded.seen"
+)
+_Lives = list[tuple[bytes, int, int, int]]
 
 
 class SqlStore:
-    """Models, ledgers and tokens in five tables."""
+    """Models, ledgers and tokens in four tables."""
 
     def __init__(self, database: Database, *, create: bool) -> None:
         self._database = database
@@ -79,7 +86,7 @@ class SqlStore:
         """Delete a model and what belongs to it."""
         with self._database.session("write") as session:
             _select_model(session, name, lock=self._database.dialect.lock)
-            for table in ("lives", "agents", "tokens"):
+            for table in ("agents", "tokens"):
                 session.run(f"DELETE FROM {table} WHERE model = ?", (name,))
             session.run("DELETE FROM models WHERE name = ?", (name,))
 
@@ -112,7 +119,7 @@ class SqlStore:
         """Add a model with all that belongs to it."""
         with self._writing(f"model {archive.model.name!r}, or one of its tokens") as session:
             _insert_model(session, archive.model, archive.state)
-            _upsert_ledgers(session, archive.model.name, archive.ledgers, {})
+            _upsert_ledgers(session, archive.model.name, archive.ledgers)
             session.run_many(
                 f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)",
                 [_token_values(token) for token in archive.tokens],
@@ -168,7 +175,7 @@ class SqlStore:
 
     def _create_tables(self) -> None:
         dialect = self._database.dialect
-        words = {"blob": dialect.blob, "integer": dialect.integer, "real": dialect.real}
+        words = asdict(dialect)
         with self._database.session("write") as session:
             for table in _TABLES:
                 session.run(table.format(**words))
@@ -189,26 +196,36 @@ class LockedModel:
 
     def __init__(self, session: Session, model: Model, digest: bytes) -> None:
         self._session, self.model, self.digest = session, model, digest
-        self._before: dict[str, Ledger] = {}
 
     def state(self) -> bytes:
         """Return its state."""
         return _select_state(self._session, self.model.name)
 
+    def opened(self, digests: Collection[bytes]) -> dict[bytes, str]:
+        """Return the agents of this model that tokens open, by digest."""
+        if not digests:
+            return {}
+        rows = self._session.run(
+            f"SELECT digest, agent FROM tokens WHERE digest IN ({_places(digests)}) AND model = ?",
+            [*digests, self.model.name],
+        )
+        return {bytes(digest): agent for digest, agent in rows}
+
     def ledgers(self, agents: Collection[str]) -> dict[str, Ledger]:
         """Return the ledgers of some agents."""
-        self._before = _select_ledgers(self._session, self.model.name, sorted(agents))
-        return {agent: self._before.get(agent, Ledger()) for agent in agents}
+        found = _select_ledgers(self._session, self.model.name, sorted(agents))
+        return {agent: found.get(agent, Ledger()) for agent in agents}
 
     def write(
         self, *, state: bytes, version: int, count: int, ledgers: Mapping[str, Ledger]
     ) -> None:
         """Replace the state and some ledgers."""
+        self.digest = sha256(state).digest()
         self._session.run(
             "UPDATE models SET state = ?, digest = ?, version = ?, count = ? WHERE name = ?",
-            (state, sha256(state).digest(), version, count, self.model.name),
+            (state, self.digest, version, count, self.model.name),
         )
-        _upsert_ledgers(self._session, self.model.name, ledgers, self._before)
+        _upsert_ledgers(self._session, self.model.name, ledgers)
 
 
 def _insert_model(session: Session, model: Model, state: bytes) -> None:
@@ -243,48 +260,30 @@ def _select_ledgers(
     """Return the ledgers of some agents, or of all, that ever sent something."""
     which, values = "model = ?", [model]
     if agents is not None:
-        which += f" AND agent IN ({', '.join('?' * len(agents))})"
+        which += f" AND agent IN ({_places(agents)})"
         values += agents
-    lives: dict[str, dict[bytes, Life]] = {}
-    for agent, life, *rest in session.run(
-        f"SELECT agent, life, born, sequence, version FROM lives WHERE {which}", values
-    ):
-        lives.setdefault(agent, {})[bytes(life)] = Life(*rest)
     rows = session.run(f"SELECT agent, {_AGENT} FROM agents WHERE {which}", values)
-    return {agent: Ledger(lives.get(agent, {}), *rest) for agent, *rest in rows}
+    return {agent: Ledger(_read_lives(lives), *totals) for agent, lives, *totals in rows}
 
 
-def _upsert_ledgers(
-    session: Session, model: str, ledgers: Mapping[str, Ledger], before: Mapping[str, Ledger]
-) -> None:
-    """Write what differs from before."""
-    session.run_many(
-        f"INSERT INTO agents (model, agent, {_AGENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT (model, agent) DO UPDATE SET known = excluded.known, floor = excluded.floor, "
-        "uploads = excluded.uploads, observations = excluded.observations, "
-        "received = excluded.received, seen = excluded.seen",
-        [(model, agent, *_totals(ledger)) for agent, ledger in ledgers.items()],
-    )
-    changed, gone = [], []
-    for agent, ledger in ledgers.items():
-        had = before.get(agent, Ledger()).lives
-        for key, life in ledger.lives.items():
-            if had.get(key) != life:
-                changed.append((model, agent, key, life.born, life.sequence, life.version))
-        gone += [(model, agent, key) for key in had if key not in ledger.lives]
-    if gone:
-        session.run_many("DELETE FROM lives WHERE model = ? AND agent = ? AND life = ?", gone)
-    session.run_many(
-        "INSERT INTO lives (model, agent, life, born, sequence, version) "
-        "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (model, agent, life) "
-        "DO UPDATE SET sequence = excluded.sequence, version = excluded.version",
-        changed,
-    )
+def _upsert_ledgers(session: Session, model: str, ledgers: Mapping[str, Ledger]) -> None:
+    rows = [(model, agent, *_ledger_values(ledger)) for agent, ledger in ledgers.items()]
+    session.run_many(_AGENT_UPSERT, rows)
 
 
-def _totals(ledger: Ledger) -> tuple[Any, ...]:
+def _read_lives(packed: bytes) -> dict[bytes, Life]:
+    return {key: Life(*rest) for key, *rest in msgspec.msgpack.decode(packed, type=_Lives)}
+
+
+def _places(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _ledger_values(ledger: Ledger) -> tuple[Any, ...]:
+    lives = [(key, each.born, each.sequence, each.version) for key, each in ledger.lives.items()]
     counts = (ledger.uploads, ledger.observations, ledger.received)
-    return (ledger.known, ledger.floor, *counts, ledger.seen)
+    packed = msgspec.msgpack.encode(lives)
+    return (packed, ledger.known, ledger.floor, *counts, ledger.seen)
 
 
 def _model(row: Sequence[Any]) -> Model:

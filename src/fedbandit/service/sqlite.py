@@ -34,7 +34,9 @@ class _SqliteSession:
 class Sqlite:
     """A file. Threads take connections from a small pool; those that write take turns."""
 
-    dialect = Dialect(blob="BLOB", integer="INTEGER", real="REAL", lock="")
+    dialect = Dialect(
+        blob="BLOB", integer="INTEGER", real="REAL", clustered=" WITHOUT ROWID", lock=""
+    )
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self._path = path

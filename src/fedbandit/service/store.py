@@ -67,11 +67,15 @@ class Locked(Protocol):
 
     @property
     def digest(self) -> bytes:
-        """The SHA-256 of its state, as it is now, known without reading that."""
+        """The SHA-256 of its state, as it is now or as it was written, known without reading it."""
         ...
 
     def state(self) -> bytes:
         """Return its state, as it is now."""
+        ...
+
+    def opened(self, digests: Collection[bytes]) -> dict[bytes, str]:
+        """Return the agents of this model that tokens open, by digest; leave unknown ones out."""
         ...
 
     def ledgers(self, agents: Collection[str]) -> dict[str, Ledger]:

@@ -3,10 +3,14 @@
 An agent that talks holds one of its own few turns from the head of its request to the answer. The
 queue, which all agents share, is entered only with a whole body in hand: nobody fills it by sending
 slowly, and one agent takes up no more of it than its own turns.
+
+Bodies that are still arriving take memory too. Where all of them together take more than the queue
+may, those are sent away that take more than their share, so that many slow senders of large bodies
+keep nobody from sending a small one.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from fedbandit.service.refusal import not_now, too_many
@@ -20,6 +24,7 @@ class Turns:
         self._settings = settings
         self._talking: Counter[tuple[str, str]] = Counter()
         self.queued, self._bytes = 0, 0
+        self._bodies, self._arriving = 0, 0
 
     def check_queue(self, size: int = 0) -> None:
         """Raise Refusal (503) where the queue has no place for another body of some bytes."""
@@ -39,6 +44,30 @@ class Turns:
             self._talking[model, agent] -= 1
             if not self._talking[model, agent]:
                 del self._talking[model, agent]
+
+    @contextmanager
+    def arriving(self) -> Iterator[Callable[[int], None]]:
+        """Count the bytes of a body as they come: the block is given what to tell them to.
+
+        That raises Refusal (503) where they are too many. All bodies together never take more than
+        twice what the queue may, but for a body that is alone.
+        """
+        mine, most = 0, self._settings.queue_bytes
+
+        def note(size: int) -> None:
+            nonlocal mine
+            crowded = self._bodies > 1 and self._arriving + size > most
+            if crowded and (mine + size) * self._bodies > most:
+                raise not_now("coordinator", "too many bytes are under way")
+            mine += size
+            self._arriving += size
+
+        self._bodies += 1
+        try:
+            yield note
+        finally:
+            self._bodies -= 1
+            self._arriving -= mine
 
     @contextmanager
     def waiting(self, size: int) -> Iterator[None]:

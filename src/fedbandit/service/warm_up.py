@@ -6,7 +6,9 @@ from fedbandit import wire
 from fedbandit.core.messages import Upload
 from fedbandit.core.recipes import FSCLB, FedLinUCB
 from fedbandit.core.summary import Gram, Sketch
-from fedbandit.service.merging import merge
+from fedbandit.service.door import check_sync
+from fedbandit.service.merging import check_upload, merge
+from fedbandit.service.model import Served, new_model
 
 
 def merge_once() -> None:
@@ -19,8 +21,12 @@ def merge_once() -> None:
         (FSCLB(dimension=4, sketch_size=3, agents=1), Sketch(rows, 0.0, 3)),
         (FedLinUCB(dimension=4, agents=1), Gram(rows.T @ rows)),
     ):
-        server, sent = recipe.server(), wire.encode(Upload(0, summary, np.zeros(4), 2))
-        for _ in range(3):
-            upload = wire.decode(sent)
-            assert isinstance(upload, Upload)
-            merge(recipe, server, upload)
+        server, served = recipe.server(), Served(new_model("warm-up", recipe)[0], recipe)
+        upload = Upload(0, summary, np.ones(4), 2)
+        sent = wire.encode_sync(wire.Sync(served.model.fingerprint, bytes(16), 1, upload))
+        for number in (1, 1, 2):
+            syncs = [wire.decode_sync(sent) for _ in range(number)]
+            for sync in syncs:
+                check_sync(served, sync)
+                check_upload(recipe, sync.upload)
+            merge(recipe, server, [sync.upload for sync in syncs])

@@ -137,4 +137,4 @@ def _array(tensor: WiredVector | _Matrix, field: str) -> Array:
     sound = shape[-1] > 0 and all(0 <= side <= _LONGEST for side in shape)
     if not sound or prod(shape) * WIDTH != len(tensor.data):
         refuse(field, f"an array of shape {shape} in {len(tensor.data)} bytes")
-    return np.frombuffer(tensor.data, dtype="<f8").astype(np.float64).reshape(shape)
+    return np.frombuffer(tensor.data, dtype="<f8").astype(np.float64, copy=False).reshape(shape)

@@ -1,0 +1,67 @@
+"""Pieces of an OpenAPI 3.1 description, and a page that shows one without fetching anything."""
+
+from html import escape
+from typing import Any, Final
+
+Described = dict[str, Any]
+
+ERROR: Final[Described] = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["field", "message"],
+            "properties": {"field": {"type": "string"}, "message": {"type": "string"}},
+        }
+    },
+}
+"""The schema of every error, to be found at ``components.schemas.Error``."""
+
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
+    "code{background:#8882;padding:.1em .3em}td{padding:.1em 1em .1em 0;vertical-align:top}"
+)
+
+
+def json_of(what: str, schema: Described) -> Described:
+    """Describe a body, or an answer, in JSON."""
+    return {"description": what, "content": {"application/json": {"schema": schema}}}
+
+
+def error_of(what: str, **headers: str) -> Described:
+    """Describe an answer that says no, and what its headers mean."""
+    answer = json_of(what, {"$ref": "#/components/schemas/Error"})
+    if headers:
+        answer["headers"] = {
+            name: {"description": text, "schema": {"type": "string"}}
+            for name, text in headers.items()
+        }
+    return answer
+
+
+def page(described: Described) -> str:
+    """Return a description as one self-contained HTML page."""
+    info = described["info"]
+    title = escape(info["title"])
+    sections = "".join(
+        _section(path, method, operation)
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+        if method != "parameters"
+    )
+    return (
+        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{title}</title>"
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{escape(info['description'])}</p>"
+        f"{sections}<p>For programs: <a href='openapi.json'>openapi.json</a>.</p></body></html>"
+    )
+
+
+def _section(path: str, method: str, operation: Described) -> str:
+    rows = "".join(
+        f"<tr><td><code>{escape(status)}</code></td><td>{escape(answer['description'])}</td></tr>"
+        for status, answer in operation["responses"].items()
+    )
+    words = escape(f"{operation['summary']} {operation.get('description', '')}")
+    title = f"<code>{method.upper()} {escape(path)}</code>"
+    return f"<h2>{title}</h2><p>{words}</p><table>{rows}</table>"

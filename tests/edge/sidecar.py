@@ -1,0 +1,12 @@
+"""A sidecar in this process."""
+
+from starlette.testclient import TestClient
+
+from fedbandit.client import ConnectedAgent
+from fedbandit.edge.app import make_app
+from fedbandit.edge.names import LOCAL, Names
+
+
+def sidecar(agent: ConnectedAgent, names: Names = LOCAL) -> TestClient:
+    """Return a client of an agent's sidecar, to be entered; it says localhost, as programs do."""
+    return TestClient(make_app(agent, names), base_url="http://localhost")

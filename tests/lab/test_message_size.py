@@ -1,0 +1,50 @@
+"""Predicted bytes are those of real messages."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.core.recipe import Recipe
+from fedbandit.lab.message_size import message_bytes
+
+HOLD = 1e100
+"""A trigger that does not fire before it is asked to."""
+
+
+def full_upload(recipe: Recipe) -> fb.Upload:
+    """What an agent sends once it has seen more than its sketch can hold."""
+    agent, rng = recipe.agent(0), np.random.default_rng(0)
+    for _ in range(3 * recipe.dimension):
+        assert agent.observe(rng.standard_normal(recipe.dimension), 1.0) is None
+    upload = agent.receive(fb.Collect())
+    assert upload is not None
+    return replace(upload, count=100)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 30), st.data())
+def test_a_full_sketch_has_the_predicted_bytes(d: int, data: st.DataObject) -> None:
+    size = data.draw(st.integers(2, d + 1))
+    for make in (fb.FSCLB, fb.FSCLB.lean):
+        recipe = make(dimension=d, sketch_size=size, agents=1, alpha=HOLD)
+        upload = full_upload(recipe)
+        assert upload.scalars >= size * d  # so many rows, and the moment
+        assert len(wire.encode(upload)) == message_bytes(recipe)
+
+
+def test_a_whole_matrix_has_the_predicted_bytes() -> None:
+    recipe = fb.FedLinUCB(dimension=7, agents=1, alpha=HOLD)
+    assert len(wire.encode(full_upload(recipe))) == message_bytes(recipe)
+
+
+def test_no_message_of_a_run_is_larger_but_for_counts() -> None:
+    world = fb.worlds.Synthetic(dimension=12, arms=4, agents=3)
+    for make in (fb.FSCLB, fb.FSCLB.lean):
+        recipe = make(dimension=12, sketch_size=5, agents=3)
+        trace = fb.simulate(recipe, world, rounds=1500)
+        pairs = np.diff(trace.bytes, prepend=0)[trace.uploaded]
+        assert 2 * message_bytes(recipe) <= pairs.max() <= 2 * message_bytes(recipe) + 24
