@@ -148,13 +148,22 @@ def reference(plan: Plan, parcel: Parcel) -> Array | None:
     return theta if length <= plan.longest else theta * (plan.longest / length)
 
 
+def without_faint_rows(summary: Dense) -> Dense:
+    """Shed rows that say next to nothing beside what is shed already."""
+    squares = np.sum(summary.rows**2, axis=1)
+    faint = squares <= 0.01 * summary.shed
+    shed = summary.shed + float(squares[faint].max(initial=0.0))
+    lost = summary.lost + float(squares[faint].sum())
+    return Dense(summary.rows[~faint], shed, lost, summary.size)
+
+
 def sent(plan: Plan, parcel: Parcel, size: int, at: Array | None) -> Parcel:
     """Shed what has no room in the message, and round what has."""
     summary = shrunk(parcel.summary, size)
     if plan.width == "float64":
         moment = carry(parcel.moment, parcel.summary.stands_for(), summary, at)
         return Parcel(summary, moment)
-    summary = rounded(summary, plan.width)
+    summary = rounded(without_faint_rows(summary), plan.width)
     moment = carry(parcel.moment, parcel.summary.stands_for(), summary, at)
     off = moment.value.astype(np.float32).astype(float) - moment.value
     return Parcel(summary, replace(moment, slip=moment.slip + off))

@@ -145,8 +145,8 @@ class Post:
     def join(self, who: int) -> None:
         if len(self.uploads[who]) >= 2:
             (one, first), (other, second) = self.uploads[who][:2]
-            both = self.fleet[who].joined(one, other), self.twins[who].joined(first, second)
-            self.uploads[who][:2] = [both]
+            both = self.fleet[who].packed(self.fleet[who].joined(one, other))
+            self.uploads[who][:2] = [(both, self.twins[who].joined(first, second))]
 
     def deliver_upload(self, who: int) -> None:
         if self.uploads[who]:
