@@ -170,13 +170,15 @@ def sent(plan: Plan, parcel: Parcel, size: int, at: Array | None) -> Parcel:
 
 
 def size_of_downloads(plan: Plan, summary: Dense) -> int:
-    """Try all sizes: the smallest with which no more is shed than is allowed, or has been."""
+    """Try all sizes that shed a row: the smallest that sheds no more than is allowed."""
     if not plan.auto:
         return plan.most
     mass = float(np.sum(summary.rows**2)) + summary.lost
-    allowed = max(plan.lam + 0.5 * mass / plan.d, summary.shed)
-    sizes = range(2, plan.most)
-    return next((size for size in sizes if shrunk(summary, size).shed <= allowed), plan.most)
+    allowed = plan.lam + 0.5 * mass / plan.d
+    rows = int(np.linalg.matrix_rank(summary.rows)) if len(summary.rows) else 0
+    sizes = range(1, min(plan.most, rows + 1))
+    fit = (max(size, 2) for size in sizes if shrunk(summary, size).shed <= allowed)
+    return next(fit, plan.most)
 
 
 def merged(ours: Parcel, theirs: list[Parcel], at: Array | None) -> Parcel:

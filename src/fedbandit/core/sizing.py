@@ -17,7 +17,8 @@ _HEAD = 96  # bytes of a message beside its numbers, with counts below 2^32
 class Sizing:
     """Send the smallest sketch that sheds no more than is allowed, and none above ``most``.
 
-    Allowed is ridge + tolerance times the mean of the eigenvalues of X^T X. The server decides at
+    Allowed is ridge + tolerance times the mean of the eigenvalues of X^T X. Where nothing that the
+    server holds may be shed, agents get all the room there is. The server decides at
     every download, by the spectrum of what it holds; the download says the size, and the agent's
     next upload has it.
     """
@@ -31,7 +32,7 @@ class Sizing:
         mean = (float(squares.sum()) + (held.lost or 0.0)) / held.dimension
         room = ridge + self.tolerance * mean - held.shed
         needed = 1 + int((squares > room).sum())  # a sketch of size l sheds the l-th square
-        return min(max(needed, 2), self.most)
+        return self.most if needed > len(squares) else min(max(needed, 2), self.most)
 
 
 def largest_size(budget: int, *, dimension: int, width: str) -> int:
