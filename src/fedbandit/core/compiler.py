@@ -74,7 +74,8 @@ class Kernel(Generic[P, R]):
         self.run = self.compiled
         start = perf_counter()
         result = self.run(*args, **kwargs)
-        if (seconds := perf_counter() - start) > _WORTH_MENTIONING:
+        seconds = perf_counter() - start
+        if seconds > _WORTH_MENTIONING and cast(Any, self.compiled).stats.cache_misses:
             logging.getLogger("fedbandit").warning(
                 "compiled %s in %.1f s; the next process finds it ready",
                 self.source.__name__,
