@@ -98,3 +98,13 @@ def add_jobs(parser: ArgumentParser) -> Action:
         metavar="N",
         help="processes at work at once (default: the CPUs that may be used); changes no result",
     )
+
+
+def add_trials(parser: ArgumentParser, *, quick: str) -> list[Action]:
+    """Add how much a comparison at the paper's settings runs; ``quick`` says what --quick takes."""
+    add = parser.add_argument
+    return [
+        add("--trials", type=positive, metavar="N", help="trials per setting (default: 20)"),
+        add("--rounds", type=positive, metavar="N", help="rounds per trial (default: 20000)"),
+        add("--quick", action="store_true", help=f"few and short trials: {quick}"),
+    ]

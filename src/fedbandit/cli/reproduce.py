@@ -3,21 +3,13 @@
 from argparse import Action, ArgumentParser, Namespace
 
 from fedbandit.cli.command import Command
-from fedbandit.cli.options import add_jobs, add_out, positive
+from fedbandit.cli.options import add_jobs, add_out, add_trials
 
 
 def _define(parser: ArgumentParser) -> list[Action]:
     return [
         add_out(parser, holds="figures, tables, report and runs"),
-        parser.add_argument(
-            "--trials", type=positive, metavar="N", help="trials per setting (default: 20)"
-        ),
-        parser.add_argument(
-            "--rounds", type=positive, metavar="N", help="rounds per trial (default: 20000)"
-        ),
-        parser.add_argument(
-            "--quick", action="store_true", help="few and short trials: about a minute on two CPUs"
-        ),
+        *add_trials(parser, quick="about a minute on two CPUs"),
         parser.add_argument(
             "--all", action="store_true", dest="every_recipe", help="run every recipe there is"
         ),

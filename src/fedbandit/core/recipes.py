@@ -1,6 +1,7 @@
 """The comparison table as code: every algorithm is a choice of parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import log
 from typing import Final, Literal, get_args
 
@@ -75,19 +76,17 @@ def _FSCLB(
     )
     real("alpha", alpha)
     _check_papers(radius, estimate)
-    theory: dict[str, Radius] = {
-        form: Federated(
-            dimension=dimension,
-            agents=agents,
-            alpha=alpha,
-            ridge=ridge,
-            bounds=bounds,
-            form=form,
-            corrected=estimate == "corrected",
-            rounded=estimate == "paper" and wire != "float64",
-        )
-        for form in ("paper", "tight")
-    }
+    federated = partial(
+        Federated,
+        dimension=dimension,
+        agents=agents,
+        alpha=alpha,
+        ridge=ridge,
+        bounds=bounds,
+        corrected=estimate == "corrected",
+        rounded=estimate == "paper" and wire != "float64",
+    )
+    theory = {"paper": federated(form="paper"), "tight": federated(form="tight")}
     return Parts(memory=memory, radius=_radius(radius, theory), trigger=Growth(alpha))
 
 
@@ -314,7 +313,7 @@ RECIPES: Final[dict[str, Callable[..., Recipe]]] = {
 """Every recipe by its name."""
 
 
-def _radius(asked: float | str, theory: dict[str, Radius]) -> Radius:
+def _radius(asked: float | str, theory: Mapping[str, Radius]) -> Radius:
     if isinstance(asked, str):
         one_of("radius", asked, theory)
         return theory[asked]

@@ -1,6 +1,5 @@
 """Beyond the paper from one call: our settings of FSCLB against the paper's own and FedLinUCB."""
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +20,7 @@ from fedbandit.lab.beyond_report import (
 )
 from fedbandit.lab.curves import Curves, curves
 from fedbandit.lab.frontier import draw_frontier
-from fedbandit.lab.progress import progress_on
-from fedbandit.lab.reproduce import Plan, make_plan
-from fedbandit.lab.runner import Results, run
+from fedbandit.lab.reproduce import Plan, make_plan, run_aloud
 from fedbandit.lab.settings import AGENTS, ALPHA, NOISE, RIDGE, SETTINGS, Radius, Setting
 from fedbandit.lab.spec import NO_RADIUS
 from fedbandit.lab.store import writable_directory, writing
@@ -122,8 +119,8 @@ def beyond(
     """
     plan, out = make_plan(trials=trials, rounds=rounds, quick=quick, every_recipe=False), Path(out)
     tuned, picked = _pick_radii(plan, out / "tuning", jobs)
-    results = _run("reported trials", _tasks(plan, picked), out, jobs)
-    heavy = _run("heavy tail", _heavy_tasks(plan), out / "heavy-tail", jobs)
+    results = run_aloud("reported trials", _tasks(plan, picked), out=out, jobs=jobs)
+    heavy = run_aloud("heavy tail", _heavy_tasks(plan), out=out / "heavy-tail", jobs=jobs)
     found, tail = curves(results.table), curves(heavy.table)
     text = _text(plan, found, tail)
     path = out / "beyond.md"
@@ -159,7 +156,7 @@ def _pick_radii(
     tasks = tuning_tasks(
         SETTINGS, VARIANTS, grid=plan.grid, trials=plan.tuning_trials, rounds=plan.rounds
     )
-    results = _run("picking radii", tasks, out, jobs)
+    results = run_aloud("picking radii", tasks, out=out, jobs=jobs)
     found = curves(results.table)
     chosen = [each.name for each in VARIANTS if each.name == each.tuned_as]
     picked = {
@@ -232,8 +229,3 @@ def _heavy_recipes(dimension: int) -> dict[str, Recipe]:
         "FSCLB.lean, l = auto": RECIPES["FSCLB.lean"](**common),
         "FedLinUCB": RECIPES["FedLinUCB"](**common),
     }
-
-
-def _run(what: str, tasks: Sequence[Task], out: Path, jobs: int | None) -> Results:
-    print(f"{what}: {len(tasks)} runs", file=sys.stderr, flush=True)
-    return run(tasks, out=out, jobs=jobs, progress=progress_on(sys.stderr))

@@ -106,7 +106,7 @@ def reproduce(
     out = Path(out)
     console = console or Console()
     choices, tuned_now = _pick_radii(plan, out=out, jobs=jobs)
-    results = _run("reported trials", reported_tasks(plan, choices), out=out, jobs=jobs)
+    results = run_aloud("reported trials", reported_tasks(plan, choices), out=out, jobs=jobs)
     done = _publish(plan, choices, curves(results.table), out, results.computed + tuned_now)
     show(done.rows, done.tuned, paths=(done.summary, out / "figures", done.report), on=console)
     return done
@@ -171,7 +171,7 @@ def _pick_radii(plan: Plan, *, out: Path, jobs: int | None) -> tuple[list[Choice
         trials=plan.tuning_trials,
         rounds=plan.rounds,
     )
-    results = _run("picking radii", tasks, out=out / "tuning", jobs=jobs)
+    results = run_aloud("picking radii", tasks, out=out / "tuning", jobs=jobs)
     found = curves(results.table)
     choices = [
         choose_radius(found, setting=setting.name, algorithm=algorithm.name, grid=plan.grid)
@@ -182,7 +182,8 @@ def _pick_radii(plan: Plan, *, out: Path, jobs: int | None) -> tuple[list[Choice
     return choices, results.computed
 
 
-def _run(what: str, tasks: Sequence[Task], *, out: Path, jobs: int | None) -> Results:
+def run_aloud(what: str, tasks: Sequence[Task], *, out: Path, jobs: int | None) -> Results:
+    """Run tasks, and say on stderr what they are and how far they have come."""
     print(f"{what}: {len(tasks)} runs", file=sys.stderr, flush=True)
     return run(tasks, out=out, jobs=jobs, progress=progress_on(sys.stderr))
 
