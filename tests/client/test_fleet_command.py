@@ -22,12 +22,25 @@ def cells(output: str) -> dict[str, list[str]]:
     return {row[0].partition(",")[0]: [cell.strip() for cell in row[1:] if cell] for row in rows}
 
 
-def test_in_step_it_is_the_simulation(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*SMALL, "--dimension", "6", "--arms", "4", "--in-step", "--seed", "5"]) == 0
+@pytest.mark.parametrize(
+    ("words", "sketched"),
+    [
+        ((), fb.FSCLB(dimension=6, sketch_size=2, agents=3, radius=0.3, cadence="buffered")),
+        (("--lean",), fb.FSCLB.lean(dimension=6, agents=3, radius=0.3)),
+        (
+            ("--lean", "--sketch-size", "3"),
+            fb.FSCLB.lean(dimension=6, sketch_size=3, agents=3, radius=0.3),
+        ),
+    ],
+)
+def test_in_step_it_is_the_simulation(
+    words: tuple[str, ...], sketched: fb.Recipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = [*SMALL, "--dimension", "6", "--arms", "4", "--in-step", "--seed", "5"]
+    assert main([*small, *words]) == 0
     shown = capsys.readouterr()
     assert "100 % of 150 decisions" in shown.err
     world = fb.worlds.Synthetic(dimension=6, arms=4, agents=3, seed=5)
-    sketched = fb.FSCLB(dimension=6, sketch_size=2, agents=3, radius=0.3, cadence="buffered")
     trace = fb.simulate(sketched, world, rounds=150)
     whole = fb.simulate(fb.FedLinUCB(dimension=6, agents=3, radius=0.3), world, rounds=150)
     found = cells(shown.out)
@@ -56,8 +69,9 @@ def test_against_a_running_coordinator_with_states(
         _check_against_the_store(store, cells(capsys.readouterr().out)["FSCLB"])
         assert main([*words, "--dimension", "5"]) == 2
         assert "Say --dimension 9" in capsys.readouterr().err
-        assert main([*words, "--sketch-size", "5"]) == 2
-        assert "the model has one" in capsys.readouterr().err
+        for option in (["--sketch-size", "5"], ["--lean"]):
+            assert main([*words, *option]) == 2
+            assert "the model says" in capsys.readouterr().err
         assert main([*SMALL, "--coordinator", url, "--model", "other"]) == 2
         assert "404" in capsys.readouterr().err
 

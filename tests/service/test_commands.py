@@ -32,6 +32,15 @@ def _run(words: str) -> None:
     assert main(words.split()) == 0
 
 
+def test_a_lean_model_is_made_of_its_name_alone(store: str, capsys: Capture) -> None:
+    _run("model create news --dimension 40 --recipe FSCLB.lean")
+    _run("model create other --dimension 40 --sketch-size auto --set wire=int8")
+    shown = capsys.readouterr().out
+    assert "FSCLB(dimension=40, sketch_size='auto'" in shown
+    assert shown.count("wire='int8'") == 2
+    assert store
+
+
 def test_a_model_is_made_listed_shown_and_deleted(store: str, capsys: Capture) -> None:
     _run(
         "model create news --dimension 4 --sketch-size 3 --agents 2 --set radius=tight"

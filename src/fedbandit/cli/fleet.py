@@ -59,6 +59,7 @@ def _define(parser: ArgumentParser) -> list[Action]:
         parser.add_argument(
             "--sketch-size", type=positive, metavar="L", help="of the model (default: 0.4 D)"
         ),
+        parser.add_argument("--lean", action="store_true", help="FSCLB.lean in place of FSCLB"),
         *_define_coordinator(parser),
         parser.add_argument(
             "--in-step",
@@ -115,11 +116,10 @@ def _execute(arguments: Namespace) -> None:
 def _coordinator(arguments: Namespace) -> Iterator[str]:
     """Yield the address of the coordinator, made for the occasion unless one is given."""
     if arguments.coordinator is not None:
-        if arguments.sketch_size is not None:
-            fix = "Leave it out: the model has one."
-            expected = "none with --coordinator"
-            got = arguments.sketch_size
-            raise InvalidParameter(complaint("--sketch-size", got=got, expected=expected, fix=fix))
+        for option, given in (("--sketch-size", arguments.sketch_size), ("--lean", arguments.lean)):
+            if given:
+                fix, expected = "Leave it out: the model says.", "none with --coordinator"
+                raise InvalidParameter(complaint(option, got=given, expected=expected, fix=fix))
         yield arguments.coordinator
         return
     from fedbandit.cli.private_coordinator import private_coordinator
@@ -134,11 +134,13 @@ def _coordinator(arguments: Namespace) -> Iterator[str]:
 def _recipe(arguments: Namespace) -> "Recipe":
     from fedbandit.core.recipes import FSCLB
 
-    d = _world(arguments, None).dimension
+    d, agents = _world(arguments, None).dimension, arguments.agents
+    if arguments.lean:
+        if arguments.sketch_size is None:
+            return FSCLB.lean(dimension=d, agents=agents, radius=0.3)
+        return FSCLB.lean(dimension=d, sketch_size=arguments.sketch_size, agents=agents, radius=0.3)
     size = arguments.sketch_size or max(2, round(0.4 * d))
-    return FSCLB(
-        dimension=d, sketch_size=size, agents=arguments.agents, radius=0.3, cadence="buffered"
-    )
+    return FSCLB(dimension=d, sketch_size=size, agents=agents, radius=0.3, cadence="buffered")
 
 
 def _world(arguments: Namespace, dimension: int | None) -> "World":

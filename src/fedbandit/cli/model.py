@@ -186,10 +186,11 @@ def _setting(text: str) -> tuple[str, Any]:
 def _check_size(recipe: "Recipe") -> None:
     """Refuse a model whose state no agent would read to its end."""
     from fedbandit.client.transport import LARGEST_ANSWER
+    from fedbandit.core.summary import Sketch
     from fedbandit.wire import WIDTH
 
-    d = recipe.dimension
-    size = WIDTH * d * int(recipe.params.get("sketch_size", d + 1))
+    d, held = recipe.dimension, recipe.parts.memory.empty()
+    size = WIDTH * d * (held.size if isinstance(held, Sketch) else d + 1)
     if size > LARGEST_ANSWER:
         got, expected = f"a state of {size:,} bytes", f"at most {LARGEST_ANSWER:,}, as agents read"
         fix = "Choose a smaller dimension or sketch size."
