@@ -81,7 +81,7 @@ class Narrow:
     still holds. The other half of the sandwich does not: rounding may also make rows longer, and
     S'^T S' <= X^T X + e I is all there is. Radii know it (``Federated.rounded``). ``lost`` is at
     least the trace of X^T X - S'^T S'; where it is kept, e bounds the error of S'^T S' + lost / d I
-    as well.
+    as well. It is always ``trusted``: who merges it shrinks it, so nothing is asked of its rows.
     """
 
     width: str
