@@ -132,7 +132,9 @@ class Coordinator:
         except UnknownName as error:
             raise self._gone(name, error) from error
         ledger = await self._asked(lambda: self._store.ledger(name, agent))
-        download = None if model.version == version else _download(served, state)
+        download = None
+        if model.version != version:
+            download = await self._asked(lambda: _download(served, state))
         joined = wire.Joined(
             model.fingerprint, model.recipe, model.params, model.limits, download, ledger.known
         )
