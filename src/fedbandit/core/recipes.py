@@ -102,10 +102,10 @@ def _lean(
     server_size: int | None = None,
     bounds: Bounds = Bounds(),
 ) -> Recipe:
-    """FSCLB as we would run it: a twentieth of FedLinUCB's bytes, and less regret than the paper's.
+    """FSCLB as we would run it: a thirtieth of FedLinUCB's bytes, less regret than the paper's.
 
     ``cadence="buffered"``, ``estimate="corrected"``, ``wire="int8"``, and a size that chooses
-    itself within ``budget`` bytes a message: unless stated, rows take a twentieth of a d x d matrix
+    itself within ``budget`` bytes a message: unless stated, rows take a fortieth of a d x d matrix
     in float64. The server keeps twice the size of a message. Ours, not the paper's;
     docs/departures.md lists the differences.
     """

@@ -53,7 +53,7 @@ def largest_size(budget: int, *, dimension: int, width: str) -> int:
     return int(min(rows, dimension)) + 1
 
 
-def lean_budget(dimension: int, *, share: float = 0.05) -> int:
+def lean_budget(dimension: int, *, share: float = 0.025) -> int:
     """Return bytes for a moment and for rows that take this share of a d x d matrix in float64.
 
     At least three rows of int8.

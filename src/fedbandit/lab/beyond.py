@@ -85,7 +85,7 @@ VARIANTS = (
         for width in ("float32", "float16", "bfloat16", "int8")
     ),
     Variant(LEAN, LEAN, LEAN),
-    *(_budgeted(share) for share in (0.01, 0.025, 0.1)),
+    *(_budgeted(share) for share in (0.01, 0.05, 0.1)),
     Variant(FED, FED, FED),
     Variant(RANDOM, RANDOM, ""),
 )

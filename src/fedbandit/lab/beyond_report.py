@@ -61,16 +61,20 @@ def aims(found: Sequence[Curves], setting: Setting) -> list[str]:
 
 
 def steps_table(found: Sequence[Curves], settings: Sequence[Setting], names: Iterable[str]) -> str:
-    """Return every line at every setting: bytes as a share of FedLinUCB's, and regret."""
+    """Return every line at every setting: bytes as a share of FedLinUCB's, regret, and time.
+
+    Time is a ratio to the literal FSCLB's.
+    """
     rows = []
     for name in names:
         cells = [name]
         for setting in settings:
-            line, fed = _line(found, setting.name, name), _line(found, setting.name, FED)
+            line, fed, literal = (_line(found, setting.name, each) for each in (name, FED, LITERAL))
             share = ratio(line.final("bytes"), fed.final("bytes")).mean
-            cells += [f"{100 * share:.1f} %", _regret(line)]
+            time = ratio(line.final("seconds"), literal.final("seconds")).mean
+            cells += [f"{100 * share:.1f} %, {_regret(line)}, {time:.2f}"]
         rows.append(cells)
-    return _table(["", *(f"{s.name}: {w}" for s in settings for w in ("bytes", "regret"))], rows)
+    return _table(["bytes, regret, time", *(setting.name for setting in settings)], rows)
 
 
 def heavy_tail_table(found: Sequence[Curves]) -> str:

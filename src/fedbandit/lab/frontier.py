@@ -60,6 +60,9 @@ def _panel(axes: Axes, title: str, lines: Sequence[Curves]) -> None:
     axes.set_title(title, loc="left", fontweight="bold")
     axes.set_xlabel("bytes sent in both directions, MB, log scale")
     axes.set_ylabel("regret")
-    axes.set_ylim(bottom=0)
+    regrets = [float(each.final("regret").mean()) for each in lines]
+    if min(regrets) < max(regrets) / 2:
+        axes.set_ylim(bottom=0)
+    axes.margins(0.08)
     axes.grid(visible=True)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
