@@ -359,6 +359,20 @@ def test_a_token_that_was_good_merges_and_learns_nothing_once_it_is_revoked(url:
     assert stored(url).version == 1
 
 
+@pytest.mark.parametrize("body", [b"nonsense", b"\xff" * 10_000_000])
+def test_a_revoked_token_is_told_nothing_about_its_bodies(url: str, body: bytes) -> None:
+    secret = make_token(url, model="news", agent="phone")
+    headers = {**BODY, **_bearer(secret)}
+    with client_of(url, TOKENS) as client:
+        good = wire.encode_sync(sync_for(RECIPE, 1))
+        assert client.post(sync_path(), content=good, headers=headers).status_code == 200
+        assert client.post(sync_path(), content=body, headers=headers).status_code in (413, 422)
+        store = open_store(url)
+        store.revoke(store.tokens()[0].name)
+        store.close()
+        assert client.post(sync_path(), content=body, headers=headers).status_code == 401
+
+
 def test_only_a_hash_of_a_token_is_stored(url: str) -> None:
     secret = make_token(url, model="news", agent="phone")
     with open(url.removeprefix("sqlite:///"), "rb") as file:

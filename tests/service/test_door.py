@@ -1,13 +1,16 @@
 """The door lets in whatever agents can observe, rounding and all."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.linalg import Array
+from fedbandit.core.narrow import Narrow
 from fedbandit.core.summary import sketch_of
+from fedbandit.errors import InvalidMessage
 from fedbandit.service.door import check_sync
 from fedbandit.service.model import Served, new_model
 from tests.service.made_uploads import GRAM, RECIPE
@@ -36,3 +39,30 @@ def _gram(arms: Array) -> Array:
     for arm in arms:
         matrix += np.outer(arm, arm)
     return matrix
+
+
+LEAN = fb.FSCLB.lean(dimension=6, agents=2)
+
+
+@pytest.mark.parametrize(
+    ("shed", "lost", "moment", "field"),
+    [
+        (0.0, 9.9e149, 0.0, "upload.summary.lost"),  # would drown every estimate
+        (0.5, 2.0, 0.0, "upload.summary.lost"),  # more than count and the longest arm leave
+        (0.1, 0.9, 0.0, "upload.summary.lost"),  # more than d times what was shed
+        (0.9, 0.0, 0.0, "upload.summary.shed"),  # shed without a loss
+        (0.9, 0.9, 9.0, "upload.moment"),
+        (np.nan, 0.0, 0.0, "upload.summary.shed"),
+        (0.0, None, 0.0, "upload.summary.lost"),
+    ],
+)
+def test_losses_must_be_possible(
+    shed: float, lost: float | None, moment: float, field: str
+) -> None:
+    served = Served(new_model("m", LEAN, limits=LIMITS)[0], LEAN)
+    codes, size = np.zeros((0, 6), np.int8), LEAN.parts.memory.empty().size  # type: ignore[attr-defined]
+    summary = Narrow("int8", codes, np.zeros(0), shed, size, lost)
+    upload = fb.Upload(0, summary, moment * np.eye(6)[0], 1)
+    with pytest.raises(InvalidMessage) as refused:
+        check_sync(served, wire.Sync(served.model.fingerprint, bytes(16), 1, upload))
+    assert refused.value.field == field

@@ -1,6 +1,6 @@
 """Turns: what is taken is given back, and nobody takes more than there is."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 from hypothesis import given
@@ -72,6 +72,20 @@ def test_bodies_that_arrive_take_no_more_than_twice_the_queue(
             other(most // 2 + 1)
         if most > 1:
             other(1)
+
+
+def test_many_bodies_one_after_another_do_not_add_up_beyond_that() -> None:
+    """Each newcomer's share is smaller, but those before keep theirs: the sum has an end."""
+    turns = Turns(Settings(queue_bytes=1000))
+    held = 0
+    with ExitStack() as under_way:
+        for _ in range(400):
+            note = under_way.enter_context(turns.arriving())
+            with suppress(Refusal):
+                for _ in range(1000):
+                    note(1)
+                    held += 1
+            assert held <= 2000
 
 
 def test_a_body_that_is_alone_may_be_as_large_as_its_model_says() -> None:

@@ -112,7 +112,7 @@ class Learner:
 
     def within(self, limits: wire.Limits) -> tuple[Outbox, list[Upload]]:
         """Return the outbox without what would be refused, and that."""
-        return self.outbox.within(limits, self.recipe.parts.memory.moved)
+        return self.outbox.within(limits, self.recipe.parts.memory.moved, self.packed)
 
     def _receive(self, download: Download | None, change: Callable[[Outbox], Outbox]) -> None:
         """Decide on a download, and on everything that is not in it; change the outbox.

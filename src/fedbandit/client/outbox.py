@@ -76,9 +76,10 @@ class Outbox:
         """Let go of what was in flight."""
         return replace(self, in_flight=None)
 
-    def within(self, limits: Limits, moved: Moved) -> tuple["Outbox", list[Upload]]:
-        """Let go of what waits and would be refused; return that too."""
-        fit = [is_within(upload, limits, moved(upload.summary)) for upload in self.waiting]
+    def within(self, limits: Limits, moved: Moved, pack: Pack) -> tuple["Outbox", list[Upload]]:
+        """Let go of what waits and would be refused as it will be sent; return that too."""
+        packed = [pack(upload) for upload in self.waiting]
+        fit = [is_within(upload, limits, moved(upload.summary)) for upload in packed]
         kept = tuple(upload for upload, fits in zip(self.waiting, fit, strict=True) if fits)
         misfits = [upload for upload, fits in zip(self.waiting, fit, strict=True) if not fits]
         return replace(self, waiting=kept), misfits

@@ -57,7 +57,7 @@ class PendingRows:
         """Compare the growth with a threshold; compute it only if its bound exceeds that."""
         if self._growth_bound <= threshold:
             return False
-        self._growth_bound = self.growth()
+        self._growth_bound = max(0.0, self.growth())  # rounding may leave less than nothing
         return exceeds(self._growth_bound, threshold)
 
     def summary(self) -> Gram:
@@ -76,7 +76,7 @@ class PendingRows:
         moved._rows, moved._filled = self._rows.copy(), self._filled
         moved._matrix = None if self._matrix is None else self._matrix.copy()
         moved.moment, moved.count = self.moment.copy(), self.count
-        moved._growth_bound = moved.growth()
+        moved._growth_bound = max(0.0, moved.growth())
         return moved
 
     def state(self) -> State:

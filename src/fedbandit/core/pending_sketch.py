@@ -93,7 +93,7 @@ class PendingSketch:
         """Compare the growth with a threshold; compute it only if its bound exceeds that."""
         if self._growth_bound <= threshold:
             return False
-        self._growth_bound = self.growth()
+        self._growth_bound = max(0.0, self.growth())  # rounding may leave less than nothing
         return exceeds(self._growth_bound, threshold)
 
     def summary(self) -> Sketch:
@@ -126,7 +126,7 @@ class PendingSketch:
         moved.moment, moved.count = self.moment.copy(), self.count
         if moved._filled >= moved._capacity:  # the new base is smaller than the old one
             moved._shed_by(moved._shrink)
-        moved._growth_bound = moved.growth()
+        moved._growth_bound = max(0.0, moved.growth())
         return moved
 
     def state(self) -> State:
@@ -190,7 +190,7 @@ class PendingSketch:
         return None
 
     def _shed_one(self) -> None:
-        self._keep(*shed_one(self._rows, self._squares))
+        self._keep(*shed_one(self._rows[: self._filled], self._squares))
         self._updates += 1
 
     def _shrink(self) -> None:

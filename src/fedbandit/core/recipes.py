@@ -18,7 +18,7 @@ from fedbandit.core.theory import Bounds
 from fedbandit.core.trigger import Growth, GrowthTimesWait
 from fedbandit.errors import InvalidParameter, complaint
 
-ROOM: Final = 10.0
+ROOM: Final = 4.0
 """How many times S the corrected estimate's reference may be long, where no radius rests on S."""
 
 PaperRadius = float | Literal["paper"]

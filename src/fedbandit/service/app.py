@@ -80,12 +80,16 @@ class _Doors:
             raise not_now("coordinator", "it is stopping")
         coordinator.turns.check_queue()
         model, agent, token = await self._admitted(request, asked_again=True)
-        with coordinator.turns.talking(model, agent):
-            served = await coordinator.served(model)
-            _check_media_type(request)
-            body = await self._body(request, served.largest_body)
-            with coordinator.turns.waiting(len(body)):
-                answer = await coordinator.sync(served, agent, body, token=token)
+        try:
+            with coordinator.turns.talking(model, agent):
+                served = await coordinator.served(model)
+                _check_media_type(request)
+                body = await self._body(request, served.largest_body)
+                with coordinator.turns.waiting(len(body)):
+                    answer = await coordinator.sync(served, agent, body, token=token)
+        except Refusal:
+            await coordinator.check_token(token, model=model, agent=agent)
+            raise
         coordinator.metrics.synced(
             model,
             merged=answer.merged,

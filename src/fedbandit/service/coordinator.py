@@ -88,6 +88,17 @@ class Coordinator:
         self._admitted.add((digest, model, agent))
         return digest
 
+    async def check_token(self, digest: bytes | None, *, model: str, agent: str) -> None:
+        """Raise Refusal (401) if a token that was good once is so no more; before a refusal tells.
+
+        Asked of the store as often as of other tokens: once in ``remember_seconds``.
+        """
+        if digest is None:
+            return
+        if not opens(await self._token(digest), digest, model=model, agent=agent):
+            self._admitted.discard((digest, model, agent))
+            raise unauthorised()
+
     async def served(self, name: str) -> Served:
         """Return a model; raise Refusal (404) if there is none."""
         until, known = self._models.get(name, (0.0, None))
@@ -131,6 +142,9 @@ class Coordinator:
             model, state = await self._asked(lambda: self._store.state(name))
         except UnknownName as error:
             raise self._gone(name, error) from error
+        if model.incarnation != served.model.incarnation:
+            self._models.pop(name, None)
+            raise not_now("model", "the model was deleted or made anew; join again")
         ledger = await self._asked(lambda: self._store.ledger(name, agent))
         download = None
         if model.version != version:

@@ -31,6 +31,7 @@ from fedbandit.wire import Sync
 
 _LOOSE = 1.0 + 1e-9
 _PAIRED = 1.0 + 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
+_SINGLE = 1e-6  # for a moment that was rounded to float32
 _UNSEEN = 1e-9  # the share of the trace by which rounding may have hidden evidence
 
 
@@ -62,11 +63,14 @@ def _check_upload(served: Served, upload: Upload) -> None:
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise _misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
+    if isinstance(upload.summary, Sketch | Narrow):
+        _check_loss(upload.summary, mass, most)
     most = most / limits.arm_norm * limits.reward + moved
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise _misfit("upload.moment", f"a length of {length:g}", expected)
-    most = limits.reward * sqrt(_LOOSE * upload.count * (along + _UNSEEN * mass)) + moved
+    loose = _LOOSE + (_SINGLE if isinstance(upload.summary, Narrow) else 0.0)
+    most = limits.reward * sqrt(loose * upload.count * (along + _UNSEEN * mass)) + moved
     if not length <= most:
         expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
         raise _misfit("upload.moment", f"a length of {length:g}", expected)
@@ -98,6 +102,27 @@ def _check_numbers(sketch: Sketch | Narrow) -> None:
     for name, value in (("shed", sketch.shed), ("lost", sketch.lost)):
         if value is not None and not 0.0 <= value < np.inf:
             raise _misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
+
+
+def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
+    """Raise InvalidMessage unless what was lost and what was shed can be of one history.
+
+    Every step that sheds delta loses at least delta of the trace, and at most delta in each of d
+    directions; rounding adds a little to either.
+    """
+    if sketch.lost is None:
+        return
+    trace, field = mass - sketch.shed, "upload.summary.lost"
+    if not trace + sketch.lost <= most:
+        expected = f"at most {most - trace:g}: what count and the longest arm leave beside the rows"
+        raise _misfit(field, sketch.lost, expected)
+    if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + _UNSEEN * mass:
+        expected = f"at most d times what was shed, {sketch.dimension * sketch.shed:g}"
+        raise _misfit(field, sketch.lost, expected)
+    rounding = (rounding_room(sketch) + _UNSEEN) * (trace + sketch.lost)
+    if not sketch.shed <= sketch.lost + rounding:
+        expected = f"no more than was lost, {sketch.lost:g}"
+        raise _misfit("upload.summary.shed", sketch.shed, expected)
 
 
 def _said(upload: Upload) -> str:

@@ -57,7 +57,8 @@ class Turns:
         def note(size: int) -> None:
             nonlocal mine
             crowded = self._bodies > 1 and self._arriving + size > most
-            if crowded and (mine + size) * self._bodies > most:
+            full = self._bodies > 1 and self._arriving + size > 2 * most
+            if full or (crowded and (mine + size) * self._bodies > most):
                 raise not_now("coordinator", "too many bytes are under way")
             mine += size
             self._arriving += size

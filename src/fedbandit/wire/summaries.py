@@ -113,7 +113,9 @@ def _codes(
     scales = upper.view(np.float64)
     if not ((scales >= 0.0) & (scales < _HUGE)).all():
         refuse(field, f"a scale that is not from 0 to {_HUGE}")
-    if not (np.abs(values(codes, scales, width)) < _HUGE).all():
+    with np.errstate(all="ignore"):  # what is not finite compares as too large
+        sound = bool((np.abs(values(codes, scales, width)) < _HUGE).all())
+    if not sound:
         refuse(field, "a number that is not finite, or too large")
     return codes, scales
 

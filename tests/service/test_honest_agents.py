@@ -1,0 +1,77 @@
+"""What honest agents send is never refused, at the very edge of a model's limits either."""
+
+from itertools import product
+from typing import Literal, get_args
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.client.learner import Learner
+from fedbandit.core.narrow import WIDTHS, Width
+from fedbandit.core.sketch_memory import Estimate
+from fedbandit.service.door import check_sync
+from fedbandit.service.merging import check_upload, merge
+from fedbandit.service.model import Served, new_model, server_at
+
+Size = Literal["auto"] | int
+CASES = list(product(WIDTHS, get_args(Estimate), ("auto", 2), ("paper", "buffered")))
+
+
+def drawn(rng: np.random.Generator, d: int, length: float) -> NDArray[np.float64]:
+    """An arm exactly as long as it may be: random, or along an axis, where bounds are tight."""
+    arm = rng.standard_normal(d) if rng.random() < 0.5 else np.eye(d)[rng.integers(d)]
+    longest: NDArray[np.float64] = length * arm / np.linalg.norm(arm)
+    return longest
+
+
+def delivered(served: Served, server: fb.Server, learner: Learner) -> None:
+    """Send what waits, through bytes, door and merge, and take in the answer."""
+    learner.outbox = learner.outbox.frozen(learner.packed)
+    box = learner.outbox
+    assert box.in_flight is not None
+    sync = wire.Sync(learner.fingerprint, box.life, box.sequence, box.in_flight)
+    read = wire.decode_sync(wire.encode_sync(sync))
+    check_sync(served, read)
+    check_upload(served.recipe, read.upload)
+    merge(served.recipe, server, [read.upload])
+    whole = wire.encode(server.whole())
+    assert wire.encode(server_at(served.recipe, whole).whole()) == whole
+    mark = served.model.fingerprint
+    answer = wire.Synced(mark, True, box.sequence, server.version, server.download())
+    learner.acknowledge(wire.decode_synced(wire.encode_synced(answer)))
+
+
+@pytest.mark.parametrize(("width", "estimate", "size", "cadence"), CASES)
+def test_nothing_honest_is_refused(
+    width: Width, estimate: Estimate, size: Size, cadence: Literal["paper", "buffered"]
+) -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        d, length, reward = int(rng.integers(1, 12)), 10.0 ** rng.uniform(-2, 3), 0.3
+        recipe = fb.FSCLB(
+            dimension=d, sketch_size=size, agents=2, wire=width, estimate=estimate, cadence=cadence
+        )
+        limits = wire.Limits(arm_norm=length, reward=reward, count=10**6)
+        served = Served(new_model("news", recipe, limits=limits)[0], recipe)
+        server = recipe.server()
+        learners = [Learner.fresh(recipe, bytes([who] * 16)) for who in range(2)]
+        for _ in range(60):
+            learner = learners[int(rng.integers(2))]
+            learner.observe(drawn(rng, d, length), reward * float(rng.choice([-1.0, 1.0])))
+            assert learner.within(limits)[1] == []
+            if learner.outbox.waiting and rng.random() < 0.5:
+                delivered(served, server, learner)
+
+
+def test_a_life_that_starts_offline_keeps_everything_it_has_joined() -> None:
+    recipe = fb.FSCLB.lean(dimension=20, agents=2)
+    learner = Learner.fresh(recipe, bytes(16))
+    for turn in range(300):
+        learner.observe(np.eye(20)[turn % 3], 1.0)
+    learner.flush()
+    kept, misfits = learner.within(wire.Limits(arm_norm=1.0, reward=1.0, count=10**6))
+    assert misfits == []
+    assert kept.observations == 300
