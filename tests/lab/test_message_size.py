@@ -15,11 +15,12 @@ HOLD = 1e100
 """A trigger that does not fire before it is asked to."""
 
 
-def full_upload(recipe: Recipe) -> fb.Upload:
-    """What an agent sends once it has seen more than its sketch can hold."""
-    agent, rng = recipe.agent(0), np.random.default_rng(0)
-    for _ in range(3 * recipe.dimension):
-        assert agent.observe(rng.standard_normal(recipe.dimension), 1.0) is None
+def full_upload(recipe: Recipe, rows: int = 0) -> fb.Upload:
+    """What an agent sends once it has seen more than its sketch can hold, much along some axes."""
+    agent, rng, d = recipe.agent(0), np.random.default_rng(0), recipe.dimension
+    lengths = np.where(np.arange(d) < rows, 10.0, 1.0)
+    for _ in range(3 * d):
+        assert agent.observe(lengths * rng.standard_normal(d), 1.0) is None
     upload = agent.receive(fb.Collect())
     assert upload is not None
     return replace(upload, count=100)
@@ -31,7 +32,7 @@ def test_a_full_sketch_has_the_predicted_bytes(d: int, data: st.DataObject) -> N
     size = data.draw(st.integers(2, d + 1))
     for make in (fb.FSCLB, fb.FSCLB.lean):
         recipe = make(dimension=d, sketch_size=size, agents=1, alpha=HOLD)
-        upload = full_upload(recipe)
+        upload = full_upload(recipe, rows=size - 1)
         assert upload.scalars >= size * d  # so many rows, and the moment
         assert len(wire.encode(upload)) == message_bytes(recipe)
 
