@@ -11,14 +11,14 @@ from fedbandit import wire
 from fedbandit.core.recipe import Recipe
 from fedbandit.lab.message_size import message_bytes
 
-HOLD = 1e100
+HOLD = 1e300
 """A trigger that does not fire before it is asked to."""
 
 
 def full_upload(recipe: Recipe, rows: int = 0) -> fb.Upload:
     """What an agent sends once it has seen more than its sketch can hold, much along some axes."""
     agent, rng, d = recipe.agent(0), np.random.default_rng(0), recipe.dimension
-    lengths = np.where(np.arange(d) < rows, 10.0, 1.0)
+    lengths = np.where(np.arange(d) < rows, 5.0, 1.0)
     for _ in range(3 * d):
         assert agent.observe(lengths * rng.standard_normal(d), 1.0) is None
     upload = agent.receive(fb.Collect())
