@@ -129,7 +129,7 @@ class SketchMemory:
         return narrow, values(*rounded(moment[None], "float32"), "float32")[0]
 
     def moved(self, summary: Sketch | Narrow, /) -> float:
-        """|E theta'| <= shed |theta'| for a corrected estimate, and what rounding may add."""
+        """|E theta'| <= shed |theta'| for a corrected estimate; nothing for the others."""
         return summary.shed * self.longest if self.estimate == "corrected" else 0.0
 
     def opened(self, summary: Sketch | Narrow) -> Sketch:

@@ -12,6 +12,10 @@ from fedbandit.core.recipes import RECIPES
 from fedbandit.core.sizing import lean_budget
 from fedbandit.lab.beyond_report import (
     AIMS,
+    FED,
+    LEAN,
+    LITERAL,
+    RANDOM,
     aims,
     heavy_tail_table,
     steps_table,
@@ -28,7 +32,6 @@ from fedbandit.lab.task import Task
 from fedbandit.lab.tuning import choose_radius, tuning_tasks
 from fedbandit.worlds import Synthetic
 
-LITERAL, FED, RANDOM, LEAN = "FSCLB", "FedLinUCB", "Random", "FSCLB.lean"
 HEAVY = "heavy tail"
 HEAVY_SIZE = 5
 HEAVY_RADIUS = 0.2
