@@ -51,5 +51,5 @@ def test_the_json_is_answered_as_shown() -> None:
 def test_every_metric_is_explained_and_no_other() -> None:
     page = (DOCS / "deploy.md").read_text(encoding="utf-8")
     told = set(re.findall(r"`(fedbandit_\w+)", page))
-    shown = Metrics().text([], {"fedbandit_waiting": 0.0})
+    shown = Metrics().text([], {"fedbandit_waiting": 0.0}, batches={})
     assert told == set(re.findall(r"^# TYPE (\S+)", shown, flags=re.MULTILINE))

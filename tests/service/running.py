@@ -1,11 +1,15 @@
 """Coordinators for tests: inside this process, or as a process of its own that can be killed."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from starlette.testclient import TestClient
@@ -82,10 +86,31 @@ class Process:
     process: subprocess.Popen[str]
     address: str
 
+    @property
+    def worker(self) -> int:
+        """The id of the process that merges for it; waits for one that is being started."""
+        while True:
+            for thread in Path(f"/proc/{self.process.pid}/task").iterdir():
+                for child in (thread / "children").read_text().split():
+                    return int(child)
+            time.sleep(0.01)
+
+    @property
+    def pids(self) -> tuple[int, int]:
+        """The ids of its two processes."""
+        return self.process.pid, self.worker
+
     def kill(self) -> None:
-        """End it without warning."""
+        """End it without warning, and wait for the process that merges for it: that notices."""
+        worker = self.worker if self.process.poll() is None else None
         self.process.kill()
         self._wait()
+        while worker and Path(f"/proc/{worker}/stat").exists():
+            time.sleep(0.005)
+
+    def kill_worker(self) -> None:
+        """End the process that merges for it without warning."""
+        os.kill(self.worker, signal.SIGKILL)
 
     def stop(self) -> int:
         """Ask it to stop, and return its exit code."""

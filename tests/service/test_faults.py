@@ -42,7 +42,10 @@ def finish(agents: list[Uploader], threads: list[threading.Thread]) -> None:
 
 
 def coordinators_killed(url: str, *, among: int, kills: int, seed: int) -> None:
-    """Kill one of some coordinators at random instants while agents upload to any of them."""
+    """Kill one of some coordinators at random instants while agents upload to any of them.
+
+    Either the coordinator itself, or the process that merges for it.
+    """
     make_model(url, "news", RECIPE)
     rng = random.Random(seed)
     processes = [start(url, "--open") for _ in range(among)]
@@ -55,9 +58,13 @@ def coordinators_killed(url: str, *, among: int, kills: int, seed: int) -> None:
         for _ in range(kills):
             time.sleep(rng.uniform(0.0, 0.3))
             which = rng.randrange(among)
-            processes[which].kill()
-            looks.append(look(url, agents))
-            processes[which] = start(url, "--open")
+            if rng.random() < 0.5:
+                processes[which].kill_worker()
+                looks.append(look(url, agents))
+            else:
+                processes[which].kill()
+                looks.append(look(url, agents))
+                processes[which] = start(url, "--open")
         finish(agents, threads)
         for process in processes:
             process.kill()
@@ -118,7 +125,8 @@ def disk_filled(url: str, *, times: int, seed: int) -> None:
 
 def _limit_files(process: Process, size: int) -> None:
     limits = (size, resource.RLIM_INFINITY)
-    resource.prlimit(process.process.pid, resource.RLIMIT_FSIZE, limits)
+    for pid in process.pids:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
 
 
 def _turned_away(agents: list[Uploader]) -> int:

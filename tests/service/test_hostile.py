@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -138,9 +139,9 @@ def _post(connection: http.client.HTTPConnection, path: str, body: bytes) -> tup
 
 
 def resident(process: Process) -> float:
-    """Return the bytes of memory that a process holds."""
-    with open(f"/proc/{process.process.pid}/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    """Return the bytes of memory that a coordinator's processes hold."""
+    pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in process.pids]
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_mutated_bodies_and_an_honest_agent_after_them(url: str) -> None:

@@ -147,7 +147,7 @@ def test_a_coordinators_log_lines_give_nothing_away(url: str, tmp_path: Path) ->
                 for body in (wire.encode_sync(sync), b"nonsense", None):
                     _status(process.address + path, body, BODY | _bearer(token))
         room = (4096, resource.RLIM_INFINITY)  # enough for the log, not for the store
-        resource.prlimit(process.process.pid, resource.RLIMIT_FSIZE, room)
+        resource.prlimit(process.worker, resource.RLIMIT_FSIZE, room)
         later = sync_for(RECIPE, 2, sequence=2)
         body = wire.encode_sync(later)
         assert _status(process.address + sync_path(), body, BODY | _bearer(secret)) == 503

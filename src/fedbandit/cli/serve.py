@@ -70,7 +70,6 @@ def _execute(arguments: Namespace) -> None:
     from fedbandit.service.listen import read_address
     from fedbandit.service.run import serve
     from fedbandit.service.settings import Settings
-    from fedbandit.service.stores import open_store
 
     address, tls = read_address(arguments.listen), _tls(arguments)
     settings = Settings(
@@ -81,8 +80,8 @@ def _execute(arguments: Namespace) -> None:
     )
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    store = open_store(store_url(arguments), create=True)
-    serve(store, address, settings=settings, tls=tls, insecure=arguments.insecure, announce=_say)
+    url, insecure = store_url(arguments), arguments.insecure
+    serve(url, address, settings=settings, tls=tls, insecure=insecure, announce=_say)
 
 
 def _tls(arguments: Namespace) -> "Tls | None":

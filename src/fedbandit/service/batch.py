@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedbandit import wire
-from fedbandit.core.messages import Download, Upload
+from fedbandit.core.messages import Upload
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.ledger import Ledger
@@ -30,10 +30,19 @@ class Posted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """The bytes to answer with, and whether the upload was merged now."""
+    """What to answer with, and whether the upload was merged now.
 
-    body: bytes
+    ``head`` is the agent's own; ``download``, everything merged, is the same bytes for many.
+    """
+
+    head: bytes
+    download: bytes
     merged: bool
+
+    @property
+    def body(self) -> bytes:
+        """The bytes to answer with."""
+        return self.head + self.download
 
 
 class Revoked(Exception):
@@ -85,7 +94,7 @@ class Committer:
         download = held.download()
         sent = self._bytes if download.summary is held.summary else wire.encode(download)
         return [
-            Answer(self._answer(posted, each, download, sent), each.merged)
+            Answer(self._head(posted, each), sent, each.merged)
             if isinstance(each, _Merge)
             else each
             for posted, each in zip(batch, merges, strict=True)
@@ -109,10 +118,9 @@ class Committer:
         self._digest = locked.digest
         return outcomes
 
-    def _answer(self, posted: Posted, merge: "_Merge", download: Download, sent: bytes) -> bytes:
+    def _head(self, posted: Posted, merge: "_Merge") -> bytes:
         mark, sequence = self._served.model.fingerprint, posted.sync.sequence
-        answer = wire.Synced(mark, merge.merged, sequence, merge.version, download)
-        return wire.encode_synced(answer, download=sent)
+        return wire.synced_head(mark, merged=merge.merged, sequence=sequence, version=merge.version)
 
 
 class _Unsound(Exception):

@@ -10,20 +10,20 @@ from typing import Any, TypeVar
 
 from fedbandit import wire
 from fedbandit.core.messages import Download
-from fedbandit.errors import InvalidMessage, InvalidState, LocalError, UnknownName
-from fedbandit.service.batch import Answer, Committer, Posted, Reborn, Revoked
-from fedbandit.service.door import check_sync
-from fedbandit.service.merger import Merger
+from fedbandit.errors import InvalidState, LocalError, UnknownName
+from fedbandit.service.batch import Answer, Reborn
+from fedbandit.service.intake import Arrived
+from fedbandit.service.merger import Address
+from fedbandit.service.merges import Merges, ThreadMerges
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.model import Served, recipe_of, server_at
-from fedbandit.service.refusal import Refusal, not_now, refused, unauthorised
+from fedbandit.service.refusal import Refusal, not_now, unauthorised
 from fedbandit.service.settings import Settings
 from fedbandit.service.store import Store, Token
 from fedbandit.service.tokens import digest_of, opens
 from fedbandit.service.turns import Turns
 
 T = TypeVar("T")
-_INLINE = 2**18  # larger bodies are decoded in a thread
 _REMEMBERED = 20_000
 _LAST_SECONDS = 1.0  # for a batch that is being committed when nobody waits for it any more
 _log = logging.getLogger("fedbandit.service")
@@ -31,6 +31,8 @@ _log = logging.getLogger("fedbandit.service")
 
 class Coordinator:
     """Serves the models of one store. All methods run in the event loop; the store in threads.
+
+    ``merges`` is where uploads are merged; threads of this process, if it is not told.
 
     ``told_to_stop`` says whether the program has been asked to end, ``connected`` how many
     connections there are. ``abandoned`` is True once it has stopped with a thread still waiting for
@@ -42,6 +44,7 @@ class Coordinator:
         store: Store,
         settings: Settings,
         *,
+        merges: Merges | None = None,
         told_to_stop: Callable[[], bool] = lambda: False,
         connected: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -50,12 +53,11 @@ class Coordinator:
         self._told_to_stop, self._connected, self._stopped = told_to_stop, connected, False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
-        self._merges = ThreadPoolExecutor(4, "fedbandit-merge")
+        self._merges = merges or ThreadMerges(store)
         self._asking: set[Future[Any]] = set()
         self._tokens: dict[bytes, tuple[float, Token]] = {}
         self._admitted: set[tuple[bytes | None, str | None, str | None]] = set()
         self._models: dict[str, tuple[float, Served]] = {}
-        self._mergers: dict[str, Merger] = {}
         self._away = False
 
     @property
@@ -110,7 +112,6 @@ class Coordinator:
             raise self._gone(name, error) from error
         if known is None or known.model.incarnation != model.incarnation:
             known = await self._asked(lambda: Served(model, recipe_of(model)))
-            self._mergers.setdefault(model.incarnation, self._merger(known))
         self._models[name] = (time.monotonic() + self.settings.remember_seconds, known)
         return known
 
@@ -119,16 +120,14 @@ class Coordinator:
 
         ``token`` is the digest that ``admit`` returned; it is looked up again in the transaction.
         """
-        posted = await self._checked(served, agent, body, token)
         try:
-            return await self._mergers[served.model.incarnation].merge(posted)
-        except InvalidMessage as error:
-            raise refused(error) from error
-        except Revoked as error:
-            self._admitted.discard((token, served.model.name, agent))
-            if token is not None:
+            address = Address(served.model.name, served.model.incarnation)
+            return await self._merges.take(address, Arrived(agent, body, token))
+        except Refusal as refusal:
+            if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
+                self._admitted.discard((token, served.model.name, agent))
                 self._tokens.pop(token, None)
-            raise unauthorised() from error
+            raise
         except (Reborn, UnknownName) as error:
             self._models.pop(served.model.name, None)
             raise not_now("model", "the model was deleted or made anew; join again") from error
@@ -164,7 +163,7 @@ class Coordinator:
         """Return the metrics."""
         models = await self._asked(self._store.models)
         gauges = {"fedbandit_waiting": float(self.turns.queued)}
-        return self.metrics.text(models, gauges)
+        return self.metrics.text(models, gauges, batches=self._merges.batches)
 
     async def stop(self) -> None:
         """Finish what was accepted, unless the store keeps it waiting, and let go of the store.
@@ -172,34 +171,10 @@ class Coordinator:
         What is given up was not acknowledged: its senders will send it again.
         """
         self._stopped = True
-        finishing = [merger.finish(_LAST_SECONDS) for merger in self._mergers.values()]
-        finished = await asyncio.gather(*finishing)
-        self.abandoned = not all(finished) or any(not each.done() for each in [*self._asking])
-        for pool in (self._merges, self._reads):
-            pool.shutdown(wait=not self.abandoned, cancel_futures=True)
+        finished = await self._merges.stop(_LAST_SECONDS)
+        self.abandoned = not finished or any(not each.done() for each in [*self._asking])
+        self._reads.shutdown(wait=not self.abandoned, cancel_futures=True)
         self._store.close()
-
-    def _merger(self, served: Served) -> Merger:
-        def note() -> None:
-            self.metrics.count("fedbandit_batches_total", model=served.model.name)
-
-        commit = Committer(self._store, served).commit
-        return Merger(commit, self._merges, batch=self.settings.batch, note=note)
-
-    async def _checked(
-        self, served: Served, agent: str, body: bytes, token: bytes | None
-    ) -> Posted:
-        def decoded() -> Posted:
-            sync = wire.decode_sync(body)
-            check_sync(served, sync)
-            return Posted(agent, sync, len(body), token)
-
-        try:
-            if len(body) <= _INLINE:
-                return decoded()
-            return await asyncio.get_running_loop().run_in_executor(self._reads, decoded)
-        except InvalidMessage as error:
-            raise refused(error) from error
 
     async def _token(self, digest: bytes) -> Token | None:
         until, known = self._tokens.get(digest, (0.0, None))

@@ -1,92 +1,82 @@
 """The queue before a model: what arrives while a batch is being merged makes up the next one."""
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
 
-from fedbandit.service.batch import Answer, Outcome, Posted
+from fedbandit.service.batch import Reborn
+from fedbandit.service.intake import Arrived, Intake, Outcome
+from fedbandit.service.model import Served, recipe_of
+from fedbandit.service.store import Store
 
-Commit = Callable[[Sequence[Posted]], Sequence[Outcome]]
-Waiting = tuple[Posted, "asyncio.Future[Answer]"]
+BATCH: Final = 64  # uploads merged in one transaction, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A model's name, and the incarnation that is meant."""
+
+    model: str
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merged:
+    """What became of a batch, for each of the numbers in it; or why that is not known."""
+
+    address: Address
+    numbers: Sequence[int]
+    outcomes: Sequence[Outcome] | Exception
 
 
 class Merger:
-    """Hands batches to a worker thread, one at a time, in order of arrival, and notes each."""
+    """Has the syncs of one model taken in, batch by batch, by a thread of a pool; tells of each.
+
+    A thread is taken while something waits, so that a model that has to wait for the store keeps no
+    other one waiting. ``tell`` is called in that thread.
+    """
 
     def __init__(
-        self, commit: Commit, pool: Executor, *, batch: int, note: Callable[[], None]
+        self, store: Store, address: Address, pool: Executor, tell: Callable[[Merged], None]
     ) -> None:
-        self._commit, self._pool, self._batch, self._note = commit, pool, batch, note
-        self._waiting: deque[Waiting] = deque()
-        self._idle: asyncio.Future[None] | None = None  # while busy: done when nothing waits
-        self._stopped = False
+        self._store, self._address, self._pool, self._tell = store, address, pool, tell
+        self._lock, self._busy = Lock(), False
+        self._waiting: deque[tuple[int, Arrived]] = deque()
+        self._intake: Intake | None = None
 
-    async def merge(self, posted: Posted) -> Answer:
-        """Return the answer to a sync once it is durable; raise what went wrong with it."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Answer] = loop.create_future()
-        self._waiting.append((posted, answer))
-        if self._idle is None:
-            self._idle = loop.create_future()
-            loop.call_soon(self._begin, loop)
-        return await answer
+    def put(self, number: int, arrived: Arrived) -> None:
+        """Queue a sync, under a number to tell of it by."""
+        with self._lock:
+            self._waiting.append((number, arrived))
+            if self._busy:
+                return
+            self._busy = True
+        self._pool.submit(self._work)
 
-    async def finish(self, seconds: float) -> bool:
-        """Wait until nothing waits, but no longer than that; say whether it came to that."""
-        if self._idle is None:
-            return True
-        done, _ = await asyncio.wait({self._idle}, timeout=seconds)
-        self._stopped = True
-        return bool(done)
+    def _work(self) -> None:
+        while taken := self._next():
+            numbers, arrived = zip(*taken, strict=True)
+            self._tell(Merged(self._address, numbers, self._outcomes(arrived)))
 
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin a batch of what waits; where nothing does, be idle."""
-        taken = self._next()
-        if self._idle is not None and not taken:
-            self._idle.set_result(None)
-            self._idle = None
-        elif not self._stopped:
-            work = self._pool.submit(self._commit, [posted for posted, _ in taken])
-            work.add_done_callback(lambda done: self._hand_back(loop, taken, done))
-
-    def _next(self) -> list[Waiting]:
-        """Take the next batch, without those whose senders are gone: they will ask again."""
-        taken: list[Waiting] = []
-        while self._waiting and len(taken) < self._batch:
-            posted, answer = self._waiting.popleft()
-            if not answer.done():
-                taken.append((posted, answer))
+    def _next(self) -> list[tuple[int, Arrived]]:
+        with self._lock:
+            most = min(len(self._waiting), BATCH)
+            taken = [self._waiting.popleft() for _ in range(most)]
+            self._busy = bool(taken)
         return taken
 
-    def _hand_back(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        taken: list[Waiting],
-        work: "Future[Sequence[Outcome]]",
-    ) -> None:
-        """Tell the event loop, from the worker's thread, if it still runs."""
-        if not loop.is_closed() and not work.cancelled():
-            loop.call_soon_threadsafe(self._answer, loop, taken, work)
+    def _outcomes(self, arrived: Sequence[Arrived]) -> Sequence[Outcome] | Exception:
+        try:
+            self._intake = self._intake or self._opened()
+            return self._intake.take(arrived)
+        except Exception as error:  # whoever waits is told; the next batch may fare better
+            return error
 
-    def _answer(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        taken: list[Waiting],
-        work: "Future[Sequence[Outcome]]",
-    ) -> None:
-        self._note()
-        failure = work.exception()
-        outcomes = [failure] * len(taken) if failure else work.result()
-        for (_, answer), outcome in zip(taken, outcomes, strict=True):
-            _settle(answer, outcome)
-        loop.call_soon(self._begin, loop)
-
-
-def _settle(answer: asyncio.Future[Answer], outcome: Outcome | BaseException | None) -> None:
-    if answer.done():  # whoever asked is gone
-        return
-    if isinstance(outcome, Answer):
-        answer.set_result(outcome)
-    else:
-        answer.set_exception(outcome or asyncio.InvalidStateError())
+    def _opened(self) -> Intake:
+        model = self._store.model(self._address.model)
+        if model.incarnation != self._address.incarnation:
+            raise Reborn
+        return Intake(self._store, Served(model, recipe_of(model)))

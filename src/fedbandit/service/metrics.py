@@ -35,8 +35,12 @@ class Metrics:
         self._buckets[bisect.bisect_left(_SECONDS, seconds)] += 1
         self._seconds += seconds
 
-    def text(self, models: Iterable[Model], gauges: Mapping[str, float]) -> str:
+    def text(
+        self, models: Iterable[Model], gauges: Mapping[str, float], *, batches: Mapping[str, int]
+    ) -> str:
         """Return everything as text; models are read from the store, so copies agree."""
+        for model, number in batches.items():
+            self._counts["fedbandit_batches_total", (("model", model),)] = number
         lines = []
         for name, what in _COUNTERS.items():
             lines += [f"# HELP {name} {what}", f"# TYPE {name} counter"]

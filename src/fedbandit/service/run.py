@@ -14,8 +14,9 @@ from threadpoolctl import threadpool_limits
 from fedbandit.service.app import app_of
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.listen import Address, Tls, check_exposure
+from fedbandit.service.merge_process import ProcessMerges
 from fedbandit.service.settings import Settings
-from fedbandit.service.store import Store
+from fedbandit.service.stores import open_store
 from fedbandit.service.warm_up import merge_once
 from fedbandit.web.listening import configured, end_quietly, listening, url_of
 
@@ -23,7 +24,7 @@ _KEEP_ALIVE = 20
 
 
 def serve(
-    store: Store,
+    url: str,
     address: Address,
     *,
     settings: Settings,
@@ -31,24 +32,24 @@ def serve(
     insecure: bool = False,
     announce: Callable[[str], None] = print,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what was accepted, and return.
+    """Serve the store at a URL until SIGTERM or SIGINT; then finish what was accepted, and return.
 
-    The store is closed in the end. ``announce`` is told the address once it can be reached. Where
-    the store keeps a thread waiting beyond that, the process ends here, as by kill -9: nothing that
-    was acknowledged is lost.
+    ``announce`` is told the address once it can be reached. Where the store keeps a thread waiting
+    beyond that, the process ends here, as by kill -9: nothing that was acknowledged is lost.
     """
+    check_exposure(address, tls=tls is not None, tokens=not settings.open, insecure=insecure)
+    context = tls.context() if tls else None
+    store = open_store(url, create=True)
     try:
-        tokens = not settings.open
-        check_exposure(address, tls=tls is not None, tokens=tokens, insecure=insecure)
-        context = tls.context() if tls else None
         listener = _listener(address)
     except BaseException:
         store.close()
         raise
-    merge_once()
+    merges = ProcessMerges(url)
     coordinator = Coordinator(
         store,
         settings,
+        merges=merges,
         told_to_stop=lambda: server.should_exit,
         connected=lambda: len(server.server_state.connections),
     )
@@ -56,9 +57,15 @@ def serve(
     config.load()
     config.ssl = context
     server = uvicorn.Server(config)
-    announce(url_of(listener, secure=tls is not None))
+
+    async def run() -> None:
+        end_quietly(server)
+        await asyncio.gather(merges.start(), asyncio.to_thread(merge_once))  # joining needs it too
+        announce(url_of(listener, secure=tls is not None))
+        await _serve(server, listener, idle_seconds=settings.idle_seconds)
+
     with threadpool_limits(limits=1):  # the same bits on any number of cores, and no spinning
-        asyncio.run(_serve(server, listener, idle_seconds=settings.idle_seconds))
+        asyncio.run(run())
     if coordinator.abandoned:
         logging.shutdown()
         os._exit(0)
@@ -77,7 +84,6 @@ def _listener(address: Address) -> socket.socket:
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket, *, idle_seconds: float) -> None:
-    end_quietly(server)
     sweeping = asyncio.create_task(_sweep(server, idle_seconds))
     try:
         await server.serve(sockets=[listener])

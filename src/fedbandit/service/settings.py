@@ -13,7 +13,7 @@ class Settings:
     ``open``: let anyone in without a token. ``queue`` and ``queue_bytes``: whole syncs under way at
     once, over all models; more are answered 503. ``turns``: requests of one agent under way at
     once, whole or not; more are answered 429. It has one on its way at a time, and perhaps one that
-    was cut off. ``batch``: uploads merged in one transaction. ``body_seconds``: for a
+    was cut off. ``body_seconds``: for a
     sender to send its body. ``remember_seconds``: how long tokens and recipes read from the store
     are believed; a revoked token is refused after that at the latest, and merges nothing at once.
     ``stop_seconds``: for what was accepted, when told to stop. ``connections``: open at once;
@@ -24,7 +24,6 @@ class Settings:
     queue: int = 256
     queue_bytes: int = 2**28
     turns: int = 2
-    batch: int = 64
     body_seconds: float = 10.0
     idle_seconds: float = 30.0
     remember_seconds: float = 1.0

@@ -23,6 +23,7 @@ from fedbandit.wire.envelopes import (
     encode_sync,
     encode_synced,
     fingerprint,
+    synced_head,
 )
 from fedbandit.wire.messages import decode, encode
 from fedbandit.wire.parsing import FORMAT, WIDTH
@@ -50,4 +51,5 @@ __all__ = [
     "encode_sync",
     "encode_synced",
     "fingerprint",
+    "synced_head",
 ]

@@ -154,11 +154,18 @@ def decode_sync(data: bytes) -> Sync:
     return Sync(wired.fingerprint, wired.life, wired.sequence, upload, wired.born)
 
 
-def encode_synced(answer: Synced, *, download: bytes | None = None) -> bytes:
-    """Return an answer as bytes. Who has ``encode(answer.download)`` already may hand it in."""
-    packed = msgspec.Raw(encode(answer.download) if download is None else download)
-    head = ("synced", FORMAT, answer.fingerprint, WIDTH)
-    return msgspec.msgpack.encode((*head, answer.merged, answer.sequence, answer.version, packed))
+def encode_synced(answer: Synced) -> bytes:
+    """Return an answer as bytes."""
+    merged, sequence, version = answer.merged, answer.sequence, answer.version
+    head = synced_head(answer.fingerprint, merged=merged, sequence=sequence, version=version)
+    return head + encode(answer.download)
+
+
+def synced_head(fingerprint: str, *, merged: bool, sequence: int, version: int) -> bytes:
+    """Return what an answer begins with; ``encode(download)``, one for many agents, is the rest."""
+    head = ("synced", FORMAT, fingerprint, WIDTH, merged, sequence, version)
+    packed = msgspec.msgpack.encode(head)
+    return bytes([packed[0] + 1]) + packed[1:]  # an array of one element more: the download
 
 
 def decode_synced(data: bytes) -> Synced:

@@ -1,0 +1,108 @@
+"""Where merging is done: in threads of this process, or, see ``merge_process``, in another one."""
+
+import asyncio
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Final, Protocol
+
+from fedbandit.service.batch import Answer
+from fedbandit.service.intake import Arrived, Outcome
+from fedbandit.service.merger import Address, Merged, Merger
+from fedbandit.service.store import Store
+
+THREADS: Final = 4
+
+
+class Merges(Protocol):
+    """Takes in syncs of all models. Used from the event loop's thread alone."""
+
+    @property
+    def batches(self) -> Counter[str]:
+        """The number of batches that were merged, by model."""
+        ...
+
+    async def take(self, address: Address, arrived: Arrived) -> Answer:
+        """Return the answer to a sync once it is durable; raise what went wrong with it."""
+        ...
+
+    async def stop(self, seconds: float) -> bool:
+        """Wait for what was begun, but no longer than that; say whether it came to an end."""
+        ...
+
+
+class Asked:
+    """Those who wait for an answer, by number."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+
+    def ask(self) -> tuple[int, asyncio.Future[Answer]]:
+        """Return a new number, and the answer to come."""
+        number = next(self._numbers)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        return number, answer
+
+    def settle(self, merged: Merged) -> None:
+        """Give all those their answers who are told of."""
+        for place, number in enumerate(merged.numbers):
+            given = merged.outcomes
+            _settle(
+                self._waiting.pop(number), given if isinstance(given, Exception) else given[place]
+            )
+
+    def fail(self, error: Exception) -> None:
+        """Tell everybody that nothing will come."""
+        while self._waiting:
+            _settle(self._waiting.popitem()[1], error)
+
+    async def finish(self, seconds: float) -> bool:
+        """Wait until nobody waits, but no longer than that; say whether it came to that."""
+        if not self._waiting:
+            return True
+        _, late = await asyncio.wait(self._waiting.values(), timeout=seconds)
+        return not late
+
+
+def _settle(answer: asyncio.Future[Answer], outcome: Outcome | Exception) -> None:
+    if answer.done():  # whoever asked is gone
+        return
+    if isinstance(outcome, Answer):
+        answer.set_result(outcome)
+    else:
+        answer.set_exception(outcome)
+
+
+class ThreadMerges:
+    """Merging in threads of this process: for a coordinator that is part of a program."""
+
+    def __init__(self, store: Store) -> None:
+        self.batches: Counter[str] = Counter()
+        self._store, self._asked = store, Asked()
+        self._pool = ThreadPoolExecutor(THREADS, "fedbandit-merge")
+        self._mergers: dict[Address, Merger] = {}
+
+    async def take(self, address: Address, arrived: Arrived) -> Answer:
+        """Have a sync taken in by a thread."""
+        if address not in self._mergers:
+            loop = asyncio.get_running_loop()
+
+            def tell(merged: Merged) -> None:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(self._told, merged)
+
+            self._mergers[address] = Merger(self._store, address, self._pool, tell)
+        number, answer = self._asked.ask()
+        self._mergers[address].put(number, arrived)
+        return await answer
+
+    async def stop(self, seconds: float) -> bool:
+        """End the threads, if what they do comes to an end."""
+        finished = await self._asked.finish(seconds)
+        self._pool.shutdown(wait=finished, cancel_futures=True)
+        return finished
+
+    def _told(self, merged: Merged) -> None:
+        self.batches[merged.address.model] += 1
+        self._asked.settle(merged)
