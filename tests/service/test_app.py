@@ -118,20 +118,11 @@ def test_joining_tells_the_recipe_the_limits_and_the_state(client: TestClient) -
     assert _same(joined.download, merged(RECIPE, [upload_for(RECIPE, 1)]))
 
 
-@pytest.mark.parametrize(("version", "sent"), [("0", True), ("1", False), ("2", True)])
-def test_who_is_up_to_date_is_sent_no_download(
-    client: TestClient, version: str, sent: bool
-) -> None:
-    post(client, sync_for(RECIPE, 1))
-    answer = client.get(state_path(), params={"version": version})
-    assert (wire.decode_joined(answer.content).download is not None) == sent
-
-
-@pytest.mark.parametrize("version", ["", "-1", "x", "1.5", "9" * 20, "\u0661"])
-def test_a_version_is_a_number(client: TestClient, version: str) -> None:
-    answer = client.get(state_path(), params={"version": version})
+@pytest.mark.parametrize("have", ["", "1", "a" * 63, "a" * 65, "A" * 64, "g" * 64, "\u0661" * 64])
+def test_a_digest_is_64_digits(client: TestClient, have: str) -> None:
+    answer = client.get(state_path(), params={"have": have})
     assert answer.status_code == 422
-    assert answer.json()["error"]["field"] == "version"
+    assert answer.json()["error"]["field"] == "have"
 
 
 # What is checked at the door -----------------------------------------------------------------

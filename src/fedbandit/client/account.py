@@ -102,9 +102,9 @@ class Account:
         return self._learner.fingerprint
 
     @property
-    def version(self) -> int:
-        """The coordinator's version that was last heard of."""
-        return self._learner.version
+    def digest(self) -> str:
+        """What names the download that was last received; nothing before the first."""
+        return self._learner.digest
 
     @property
     def outbox(self) -> Outbox:

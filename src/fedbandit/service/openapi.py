@@ -57,10 +57,12 @@ _STATE: Described = {
     "security": [{"token": []}],
     "parameters": [
         {
-            "name": "version",
+            "name": "have",
             "in": "query",
-            "description": "What the agent has; if that is current, no download is sent.",
-            "schema": {"type": "integer", "minimum": 0, "maximum": wire.LARGEST},
+            "description": "The SHA-256 of the bytes of the download that the agent received last, "
+            "in hexadecimal. If that is what it would be sent now, no download is; without it, "
+            "one always is.",
+            "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
         }
     ],
     "responses": {"200": _binary("joined"), **_AGENT_ANSWERS},
