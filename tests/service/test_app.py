@@ -528,7 +528,10 @@ def test_metrics_count_what_happened(client: TestClient) -> None:
 
 
 def test_the_docs_show_every_endpoint_and_fetch_nothing(client: TestClient) -> None:
-    text = client.get("/docs").text
+    shown = client.get("/docs")
+    text = shown.text
+    assert shown.headers["content-security-policy"].startswith("default-src 'none';")
+    assert shown.headers["x-content-type-options"] == "nosniff"
     assert client.get("/openapi.json").json() == DESCRIPTION
     for path in DESCRIPTION["paths"]:
         assert path in text

@@ -22,12 +22,9 @@ from fedbandit.service.refusal import Refusal, failed, not_now
 from fedbandit.service.settings import Settings
 from fedbandit.service.store import Store
 from fedbandit.service.tokens import bearer
+from fedbandit.web.described import PAGE_HEADERS
 
 _AGENT = "/v1/models/{model}/agents/{agent}"
-_PAGE = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
-    "X-Content-Type-Options": "nosniff",
-}
 _DRAINED = 2**20  # of a body that is refused, to let its sender read the answer
 _DRAIN_SECONDS = 2.0
 _DIGITS = 19  # of the longest number there is any use for
@@ -193,7 +190,7 @@ async def _openapi(_: Request) -> Response:
 
 
 async def _docs(_: Request) -> Response:
-    return HTMLResponse(page(DESCRIPTION), headers=_PAGE)
+    return HTMLResponse(page(DESCRIPTION), headers=PAGE_HEADERS)
 
 
 async def _drain(request: Request) -> None:
