@@ -19,11 +19,14 @@ from fedbandit.service.stores import open_store
 from fedbandit.web.listening import configured, listening, url_of
 
 _HOST = "127.0.0.1"
+_OPEN = Settings(open=True)
 _PATIENCE = 30.0
 
 
 @contextmanager
-def private_coordinator(store_url: str, *, model: str, recipe: Recipe) -> Iterator[str]:
+def private_coordinator(
+    store_url: str, *, model: str, recipe: Recipe, settings: Settings = _OPEN
+) -> Iterator[str]:
     """Serve one model from a store, made if need be, on a free port of loopback; yield the URL.
 
     No tokens are asked for: only programs on this machine can reach it, and only while it runs.
@@ -32,7 +35,6 @@ def private_coordinator(store_url: str, *, model: str, recipe: Recipe) -> Iterat
     if all(each.name != model for each in store.models()):
         store.create(*new_model(model, recipe))
     listener = listening(_HOST, 0)
-    settings = Settings(open=True)
     app = guarded(make_app(store, settings), Address(host=_HOST, port=0), settings)
     config = configured(app, stop_seconds=5)
     server = uvicorn.Server(config)
