@@ -391,7 +391,7 @@ def test_nothing_gets_in_behind_a_close(tmp_path: Path, on_disk: bool) -> None:
         account.book.decide("late", np.eye(D)[0], active=True, chosen=True)
     with pytest.raises(Closed):
         account.book.activate(decision.id)
-    assert account.figures().rewards == 0
+    assert agent.status().rewards == 0
 
 
 class Breaking:
