@@ -27,6 +27,7 @@ from tests.service.running import (
     client_of,
     make_model,
     make_token,
+    overwrite,
     post,
     state_path,
     stored,
@@ -423,6 +424,23 @@ def test_a_database_that_goes_away_and_returns(
         assert client.get("/readyz").status_code == 200
         assert post(client, sync_for(RECIPE, 2, sequence=2)).version == 2
     assert _same(stored(url), merged(RECIPE, [upload_for(RECIPE, 1), upload_for(RECIPE, 2)]))
+
+
+@pytest.mark.parametrize("lives", [b"\xc1", "a text"])
+def test_a_ledger_that_cannot_be_read_is_told_in_the_log_and_keeps_nobody_else_back(
+    url: str, lives: bytes | str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client_of(url) as client:
+        post(client, sync_for(RECIPE, 1), agent="phone")
+        overwrite(url, "UPDATE agents SET lives = ?", lives)
+        body = wire.encode_sync(sync_for(RECIPE, 2, sequence=2))
+        for answer in (
+            client.get(state_path()),
+            client.post(sync_path(), content=body, headers=BODY),
+        ):
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert post(client, sync_for(RECIPE, 3), agent="other").version == 2
+    assert "ledger of agent 'phone' of model 'news'" in caplog.text
 
 
 def _close_database(postgres: "PostgresServer", url: str, *, closed: bool) -> None:
