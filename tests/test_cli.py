@@ -5,7 +5,9 @@ import os
 import re
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import IO
@@ -469,3 +471,24 @@ def _program(
         check=False,
         env={**os.environ, **variables},
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "how"),
+    [
+        (["advise", "satimage"], "begins anew"),
+        (["advise", "satimage", "--out", "advice"], "goes on from here"),
+        (["reproduce", "--out", "demo"], "goes on from here"),
+        (["fleet"], "begins anew"),
+    ],
+)
+def test_after_an_interrupt_a_command_says_what_becomes_of_it(
+    words: list[str], how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: Namespace) -> None:
+        raise KeyboardInterrupt
+
+    command = replace(COMMANDS[words[0]], execute=interrupt)
+    monkeypatch.setitem(COMMANDS, words[0], command)
+    assert main(words) == 130
+    assert capsys.readouterr().err == f"fedbandit: interrupted; the same command {how}\n"

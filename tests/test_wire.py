@@ -203,6 +203,7 @@ def test_golden_bytes_of_an_answer() -> None:
     assert (again.fingerprint, again.merged) == ("0123456789abcdef", True)
     assert (again.sequence, again.version, again.download.version) == (5, 6, 7)
     assert wire.encode(again.download) == wire.encode(SMALL_DOWNLOAD)
+    assert again.digest == hashlib.sha256(bytes.fromhex(GOLDEN_DOWNLOAD)).hexdigest()
 
 
 @pytest.mark.parametrize("download", [SMALL_DOWNLOAD, None])
@@ -214,7 +215,17 @@ def test_golden_bytes_of_joining(download: fb.Download | None) -> None:
     assert (again.recipe, again.params, again.limits) == ("FSCLB", b"{}", LIMITS)
     assert again.lives == 4
     assert (again.download is None) == (download is None)
+    assert again.digest == (wire.digest(download) if download else "")
     assert wire.encode_joined(again) == data
+
+
+def test_a_digest_is_of_the_bytes_that_came_however_they_would_be_written_here() -> None:
+    """A moment just above a power of two, rounded to it, would be written with another scale."""
+    moment = np.array([0.5 + 2.0**-40, 0.0, 0.0])
+    sent = fb.Download(NARROW["int8"], moment, 9, 4)
+    read = wire.decode_synced(wire.encode_synced(wire.Synced("0" * 16, True, 1, 4, sent)))
+    assert read.digest == wire.digest(sent) == hashlib.sha256(wire.encode(sent)).hexdigest()
+    assert read.digest != wire.digest(read.download)
 
 
 def test_params_on_the_wire_are_the_recipe_again() -> None:

@@ -37,7 +37,7 @@ ENDPOINTS: tuple[tuple[str, str, str, bytes], ...] = (  # whose, method, path, c
     ("coordinator", "POST", "/v1/models/news/agents/phone/sync", wire.MEDIA_TYPE.encode()),
     ("coordinator", "POST", "/v1/models/{}/agents/{}/sync", wire.MEDIA_TYPE.encode()),
     ("coordinator", "GET", "/v1/models/news/agents/{}/state", b""),
-    ("coordinator", "GET", "/v1/models/news/agents/phone/state?version={}", b""),
+    ("coordinator", "GET", "/v1/models/news/agents/phone/state?have={}", b""),
     ("coordinator", "GET", "/{}", b""),
     ("sidecar", "POST", "/rank", JSON),
     ("sidecar", "POST", "/rank", JSON),

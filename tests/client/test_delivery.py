@@ -25,19 +25,13 @@ from fedbandit.errors import Unreachable
 from fedbandit.service.ledger import KEPT, Ledger
 from fedbandit.service.model import new_model
 from fedbandit.service.stores import open_store
+from tests.client.recipes import each_of, recipes
 from tests.client.twin import PATIENT, WHO, Twin, joined_to
 from tests.service.running import make_model, stored
 
 D = 60
-RECIPES = {
-    "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=3),
-    "FSCLB, buffered": fb.FSCLB(dimension=D, sketch_size=4, agents=3, cadence="buffered"),
-    "FedLinUCB": fb.FedLinUCB(dimension=D, agents=3),
-    "FSCLB, narrow": fb.FSCLB(
-        dimension=D, sketch_size="auto", agents=3, estimate="averaged", wire="int8"
-    ),
-}
-every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+RECIPES = recipes(D)
+every_recipe = each_of(RECIPES)
 WORLD = fb.worlds.Synthetic(dimension=6, arms=5, agents=3, seed=4)
 SMALL = {
     "FSCLB": fb.FSCLB(dimension=6, sketch_size=3, agents=3),

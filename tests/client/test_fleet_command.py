@@ -11,7 +11,9 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.cli import main
 from fedbandit.cli.private_coordinator import private_coordinator
+from fedbandit.service.settings import Settings
 from fedbandit.service.stores import open_store
+from tests.client.twin import Twin, joined_to
 
 SMALL = ["fleet", "--agents", "3", "--rounds", "150"]
 
@@ -114,6 +116,47 @@ def test_somebody_who_watches_sees_a_table_that_keeps_its_shape(
 def test_a_coordinator_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, "--coordinator", "http://127.0.0.1:9"]) == 2
     assert "expected an answer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_could_not_be_delivered_is_told_at_the_end(
+    tmp_path: Path, kept: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fedbandit.cli.fleet_play.PATIENCE", 0.05)
+    recipe, place = fb.FSCLB(dimension=9, sketch_size=4, agents=3), tmp_path / "states"
+    full = Settings(open=True, queue=0)  # it lets agents join, and takes no upload
+    words = [*SMALL, "--model", "shop", *(("--state-dir", str(place)) if kept else ())]
+    store = f"sqlite:///{tmp_path}/c.db"
+    with private_coordinator(store, model="shop", recipe=recipe, settings=full) as url:
+        assert main([*words, "--coordinator", url]) == 2
+    shown = capsys.readouterr()
+    assert "FedLinUCB, same tape" in shown.out
+    last = shown.err.splitlines()[-1]
+    told = re.search(r"fleet: got (\d+) observations of 3 agents that are not delivered", last)
+    assert told is not None
+    assert (f"They wait under {place}" in last, "They are lost" in last) == (kept, not kept)
+    if not kept:
+        assert int(told[1]) == 150
+        return
+    monkeypatch.undo()
+    with private_coordinator(store, model="shop", recipe=recipe) as url:
+        assert main([*words, "--coordinator", url, "--rounds", "1"]) == 0
+    opened = open_store(store)
+    assert int(told[1]) <= opened.model("shop").count <= 151
+    opened.close()
+
+
+def test_who_had_nothing_to_deliver_is_not_said_to_have_lost_it() -> None:
+    from fedbandit.cli.fleet_play import Fleet, not_delivered
+
+    recipe = fb.FSCLB(dimension=9, sketch_size=4, agents=3)
+    twin = Twin(recipe)
+    twin.down = True
+    agent = joined_to(twin, recipe=recipe)
+    assert not agent.close(timeout=0.01)
+    told = str(not_delivered(Fleet([agent]), None))
+    assert "no answer" in told
+    assert "lost" not in told
 
 
 def test_data_sets_are_worlds_too(capsys: pytest.CaptureFixture[str]) -> None:

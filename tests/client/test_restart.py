@@ -17,19 +17,13 @@ from fedbandit.client.journal import Journal, split
 from fedbandit.client.records import Record, Rewarded, encode
 from fedbandit.client.state_dir import Identity
 from fedbandit.errors import Closed, InvalidState, OutputError, SettledDecision, UnknownDecision
+from tests.client.recipes import each_of, recipes
 from tests.client.test_journal import disk_full_at
 from tests.client.twin import Twin, joined_to
 
 D = 24
-RECIPES = {
-    "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=3),
-    "FSCLB, buffered": fb.FSCLB(dimension=D, sketch_size=4, agents=3, cadence="buffered"),
-    "FedLinUCB": fb.FedLinUCB(dimension=D, agents=3),
-    "FSCLB, narrow": fb.FSCLB(
-        dimension=D, sketch_size="auto", agents=3, estimate="averaged", wire="int8"
-    ),
-}
-every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+RECIPES = recipes(D)
+every_recipe = each_of(RECIPES)
 SKETCHED = RECIPES["FSCLB"]
 
 
@@ -397,7 +391,7 @@ def test_nothing_gets_in_behind_a_close(tmp_path: Path, on_disk: bool) -> None:
         account.book.decide("late", np.eye(D)[0], active=True, chosen=True)
     with pytest.raises(Closed):
         account.book.activate(decision.id)
-    assert account.figures().rewards == 0
+    assert agent.status().rewards == 0
 
 
 class Breaking:

@@ -33,9 +33,9 @@ def connected(url: str, *, state_dir: Path | None = None) -> fb.ConnectedAgent:
 def test_a_connection_is_kept_and_the_token_sent() -> None:
     with serving(Twin(RECIPE)) as server:
         transport = transport_to(server.url + "/", token="secret")
-        first = transport.exchange("state?version=7")
+        first = transport.exchange("state")
         connection = transport._connection
-        assert transport.exchange("state?version=7") == first
+        assert transport.exchange("state") == first
         assert transport._connection is connection
         assert server.tokens == ["Bearer secret"] * 2
         transport.close()
@@ -44,11 +44,11 @@ def test_a_connection_is_kept_and_the_token_sent() -> None:
 def test_a_kept_connection_that_has_gone_stale_is_opened_anew() -> None:
     with serving(Twin(RECIPE)) as server:
         transport = transport_to(server.url)
-        transport.exchange("state?version=7")
+        transport.exchange("state")
         connection = transport._connection
         assert connection is not None
         connection.sock.shutdown(socket.SHUT_RDWR)
-        transport.exchange("state?version=7")
+        transport.exchange("state")
         assert transport._connection is not connection
         transport.close()
 
@@ -59,7 +59,7 @@ def test_no_is_told_with_its_reason(status: int) -> None:
         server.status = status
         transport = transport_to(server.url)
         with pytest.raises(Refused, match=f"{status} token no") as caught:
-            transport.exchange("state?version=0")
+            transport.exchange("state")
         assert caught.value.status == status
         transport.close()
 
@@ -70,7 +70,7 @@ def test_not_now_is_told_apart_from_no(status: int) -> None:
         server.status = status
         transport = transport_to(server.url)
         with pytest.raises(Unreachable, match=f"{status}"):
-            transport.exchange("state?version=0")
+            transport.exchange("state")
         transport.close()
 
 
@@ -86,7 +86,7 @@ def test_silence_ends() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         transport = transport_to(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.1)
         with pytest.raises(Unreachable, match="timed out"):
-            transport.exchange("state?version=0")
+            transport.exchange("state")
 
 
 ANSWERS = {
@@ -114,7 +114,7 @@ def test_answers_that_are_none(answer: bytes) -> None:
         thread.start()
         transport = transport_to(f"http://127.0.0.1:{server.getsockname()[1]}")
         with pytest.raises(Unreachable) as caught:
-            transport.exchange("state?version=0")
+            transport.exchange("state")
         thread.join()
         transport.close()
         assert caught.value.retry_after == (7.0 if b"Retry-After: 7" in answer else 0.0)

@@ -4,7 +4,7 @@ from starlette.testclient import TestClient
 
 from fedbandit.client import ConnectedAgent
 from fedbandit.edge.app import make_app
-from fedbandit.edge.names import LOCAL, Names
+from fedbandit.web.names import LOCAL, Names
 
 
 def sidecar(agent: ConnectedAgent, names: Names = LOCAL) -> TestClient:

@@ -250,7 +250,10 @@ def test_the_description_is_whole_and_its_page_needs_nothing(client: TestClient)
         "/events/{id}/activate",
         "/healthz",
     }
-    page = client.get("/docs").text
+    shown = client.get("/docs")
+    page = shown.text
+    assert shown.headers["content-security-policy"].startswith("default-src 'none';")
+    assert shown.headers["x-content-type-options"] == "nosniff"
     assert "http://" not in page
     assert "https://" not in page
     assert "<script" not in page

@@ -7,15 +7,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import fedbandit as fb
-from fedbandit.edge.names import LOCAL, Names
+from fedbandit.web.names import Names
 from tests.client.twin import Twin, joined_to
 from tests.edge.sidecar import sidecar
-
-OURS = ["localhost", "LOCALHOST:8401", "127.0.0.1", "127.0.0.1:1", "127.9.9.9", "[::1]:8401"]
-STRANGERS = [
-    *("evil.example", "evil.example:8401", "localhost.evil.example", "127.0.0.1.evil.example"),
-    *("", ":8401", "10.0.0.1", "[::]", "[fe80::1]", "0.0.0.0", "evil.example@localhost", "["),
-]
+from tests.web.hosts import OURS, STRANGERS
 
 
 @pytest.fixture
@@ -50,20 +45,3 @@ def test_pages_of_other_sites_are_not_answered(client: TestClient, origin: str) 
     assert answer.json()["error"]["field"] == "origin"
     own = client.post("/events/e/activate", headers={"Origin": "http://localhost:8401"})
     assert own.status_code == HTTPStatus.NO_CONTENT
-
-
-@pytest.mark.parametrize("name", OURS)
-def test_who_listens_elsewhere_answers_to_that_and_to_local_names(name: str) -> None:
-    assert LOCAL.include(name)
-    assert Names(listen="10.0.0.1").include(name)
-
-
-def test_who_listens_everywhere_answers_to_any_number() -> None:
-    for listen in ("0.0.0.0", "::"):
-        assert Names(listen=listen).include("10.0.0.1:8401")
-        assert Names(listen=listen).include("[fe80::1]:8401")
-        assert not Names(listen=listen).include("evil.example")
-    assert Names(listen="10.0.0.1").include("10.0.0.1:8401")
-    assert not Names(listen="10.0.0.1").include("10.0.0.2")
-    assert Names(listen="box.local").include("BOX.local:80")
-    assert not Names(listen="box.local").include("10.0.0.2")

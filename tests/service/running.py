@@ -20,7 +20,7 @@ from fedbandit.service.app import make_app
 from fedbandit.service.model import DEFAULT_LIMITS, new_model
 from fedbandit.service.settings import Settings
 from fedbandit.service.store import Store
-from fedbandit.service.stores import open_store
+from fedbandit.service.stores import _database, open_store
 from fedbandit.service.tokens import new_token
 
 OPEN = Settings(open=True, remember_seconds=0.0)
@@ -77,6 +77,14 @@ def stored(url: str, name: str = "news") -> fb.Download:
     store.close()
     assert isinstance(download, fb.Download)
     return download
+
+
+def overwrite(url: str, statement: str, *values: object) -> None:
+    """Change a store behind its back, as a bad disk or a careless hand does."""
+    database = _database(url, create=False)
+    with database.session("write") as session:
+        session.run(statement, values)
+    database.close()
 
 
 @dataclass

@@ -27,6 +27,7 @@ from tests.service.running import (
     client_of,
     make_model,
     make_token,
+    overwrite,
     post,
     state_path,
     stored,
@@ -118,20 +119,11 @@ def test_joining_tells_the_recipe_the_limits_and_the_state(client: TestClient) -
     assert _same(joined.download, merged(RECIPE, [upload_for(RECIPE, 1)]))
 
 
-@pytest.mark.parametrize(("version", "sent"), [("0", True), ("1", False), ("2", True)])
-def test_who_is_up_to_date_is_sent_no_download(
-    client: TestClient, version: str, sent: bool
-) -> None:
-    post(client, sync_for(RECIPE, 1))
-    answer = client.get(state_path(), params={"version": version})
-    assert (wire.decode_joined(answer.content).download is not None) == sent
-
-
-@pytest.mark.parametrize("version", ["", "-1", "x", "1.5", "9" * 20, "\u0661"])
-def test_a_version_is_a_number(client: TestClient, version: str) -> None:
-    answer = client.get(state_path(), params={"version": version})
+@pytest.mark.parametrize("have", ["", "1", "a" * 63, "a" * 65, "A" * 64, "g" * 64, "\u0661" * 64])
+def test_a_digest_is_64_digits(client: TestClient, have: str) -> None:
+    answer = client.get(state_path(), params={"have": have})
     assert answer.status_code == 422
-    assert answer.json()["error"]["field"] == "version"
+    assert answer.json()["error"]["field"] == "have"
 
 
 # What is checked at the door -----------------------------------------------------------------
@@ -434,6 +426,23 @@ def test_a_database_that_goes_away_and_returns(
     assert _same(stored(url), merged(RECIPE, [upload_for(RECIPE, 1), upload_for(RECIPE, 2)]))
 
 
+@pytest.mark.parametrize("lives", [b"\xc1", "a text"])
+def test_a_ledger_that_cannot_be_read_is_told_in_the_log_and_keeps_nobody_else_back(
+    url: str, lives: bytes | str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client_of(url) as client:
+        post(client, sync_for(RECIPE, 1), agent="phone")
+        overwrite(url, "UPDATE agents SET lives = ?", lives)
+        body = wire.encode_sync(sync_for(RECIPE, 2, sequence=2))
+        for answer in (
+            client.get(state_path()),
+            client.post(sync_path(), content=body, headers=BODY),
+        ):
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert post(client, sync_for(RECIPE, 3), agent="other").version == 2
+    assert "ledger of agent 'phone' of model 'news'" in caplog.text
+
+
 def _close_database(postgres: "PostgresServer", url: str, *, closed: bool) -> None:
     """Cut every connection to a database and let no new one in, or let them in again."""
     name = conninfo_to_dict(url)["dbname"]
@@ -537,7 +546,10 @@ def test_metrics_count_what_happened(client: TestClient) -> None:
 
 
 def test_the_docs_show_every_endpoint_and_fetch_nothing(client: TestClient) -> None:
-    text = client.get("/docs").text
+    shown = client.get("/docs")
+    text = shown.text
+    assert shown.headers["content-security-policy"].startswith("default-src 'none';")
+    assert shown.headers["x-content-type-options"] == "nosniff"
     assert client.get("/openapi.json").json() == DESCRIPTION
     for path in DESCRIPTION["paths"]:
         assert path in text

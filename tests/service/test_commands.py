@@ -202,6 +202,7 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("serve --listen 0.0.0.0:0", "got 0.0.0.0 without TLS; expected TLS and tokens"),
         ("serve --listen 0.0.0.0:0 --open", "got 0.0.0.0 without TLS and tokens"),
         ("serve --listen [::]:0 --open", "got :: without TLS and tokens"),
+        ("serve --allow-host box", "--allow-host: got box; expected none without --open"),
         ("serve --tls-cert x.pem", "TLS: got one of two files"),
         ("serve --tls-cert x.pem --tls-key y.pem", "TLS: got [Errno 2]"),
         ("serve --store sqlite:////nowhere/x.db", "unable to open"),

@@ -76,7 +76,9 @@ def _raw(address: str) -> Iterator[socket.socket]:
 
 
 def _head(length: int, *, agent: str = "phone") -> bytes:
-    fields = f"Host: x\r\nContent-Type: {wire.MEDIA_TYPE}\r\nContent-Length: {length}\r\n\r\n"
+    fields = (
+        f"Host: localhost\r\nContent-Type: {wire.MEDIA_TYPE}\r\nContent-Length: {length}\r\n\r\n"
+    )
     return f"POST {sync_path(agent=agent)} HTTP/1.1\r\n{fields}".encode()
 
 

@@ -14,6 +14,7 @@ from fedbandit.service.model import new_model
 from fedbandit.service.store import Model, Store, Token
 from fedbandit.service.stores import open_store
 from tests.service.made_uploads import GRAM, RECIPE
+from tests.service.running import overwrite
 
 NEWS, NEWS_STATE = new_model("news", RECIPE)
 SHOP, SHOP_STATE = new_model("shop", GRAM)
@@ -199,18 +200,30 @@ def test_a_life_forgotten_is_gone_from_the_store(store: Store) -> None:
     assert len(store.ledger("news", "a").lives) == KEPT
 
 
+@pytest.mark.parametrize(
+    "lives", [b"", b"\xc1", b"\x91\x94\xc4\x01a\x00\x00", b"\x80", b"\x91\xc0"]
+)
+def test_a_ledger_that_cannot_be_read_is_named(store: Store, store_url: str, lives: bytes) -> None:
+    store.create(NEWS, NEWS_STATE)
+    _write(store, NEWS, {"phone-7": LEDGER, "phone-8": LEDGER})
+    overwrite(store_url, "UPDATE agents SET lives = ? WHERE agent = 'phone-7'", lives)
+    told = "ledger of agent 'phone-7' of model 'news'.* Restore a backup"
+    with pytest.raises(errors.InvalidState, match=told):
+        store.ledger("news", "phone-7")
+    with pytest.raises(errors.InvalidState, match=told):
+        store.archive("news")
+    with store.lock("news") as locked, pytest.raises(errors.InvalidState, match=told):
+        locked.ledgers({"phone-7"})
+    assert store.ledger("news", "phone-8") == LEDGER
+
+
 def test_a_store_that_answers_can_be_pinged(store: Store) -> None:
     store.ping()
 
 
 def test_a_store_of_another_schema_is_refused(store_url: str) -> None:
-    from fedbandit.service.stores import _database
-
     open_store(store_url, create=True).close()
-    database = _database(store_url, create=False)
-    with database.session("write") as session:
-        session.run("UPDATE fedbandit SET version = 99")
-    database.close()
+    overwrite(store_url, "UPDATE fedbandit SET version = 99")
     with pytest.raises(errors.StoreError, match="schema"):
         open_store(store_url)
 

@@ -65,7 +65,10 @@ def _define(parser: ArgumentParser) -> list[Action]:
         ),
         *_define_effort(parser),
         parser.add_argument(
-            "--out", type=directory, metavar="DIR", help="directory for figure, CSV, JSON and runs"
+            "--out",
+            type=directory,
+            metavar="DIR",
+            help="directory for figure, CSV, JSON and runs; without one, none is kept",
         ),
     ]
 
@@ -208,4 +211,5 @@ ADVISE = Command(
     example=EXAMPLE,
     define=_define,
     execute=_execute,
+    resumes=lambda arguments: arguments.out is not None,
 )

@@ -33,4 +33,5 @@ BEYOND = Command(
     example="fedbandit beyond --quick --out beyond\nfedbandit beyond --out beyond",
     define=_define,
     execute=_execute,
+    resumes=lambda _: True,
 )

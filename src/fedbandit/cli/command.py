@@ -11,7 +11,8 @@ class Command:
 
     ``define`` adds the options to a parser and returns them, so that a misspelt one can be answered
     with the nearest. ``execute`` imports what it needs when it is called: help stays quick.
-    ``extra`` is what to install where that is missing.
+    ``extra`` is what to install where that is missing. ``resumes`` says whether the same words,
+    given again after Ctrl-C, go on from there.
     """
 
     name: str
@@ -20,3 +21,4 @@ class Command:
     define: Callable[[ArgumentParser], Sequence[Action]]
     execute: Callable[[Namespace], None]
     extra: str = "lab"
+    resumes: Callable[[Namespace], bool] = lambda _: False

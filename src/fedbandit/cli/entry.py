@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _execute(chosen)
     except KeyboardInterrupt:
-        print("fedbandit: interrupted; the same command goes on from here", file=sys.stderr)
+        how = "goes on from here" if COMMANDS[chosen.command].resumes(chosen) else "begins anew"
+        print(f"fedbandit: interrupted; the same command {how}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         _drop_output()

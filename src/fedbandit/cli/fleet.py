@@ -85,7 +85,14 @@ def _define_coordinator(parser: ArgumentParser) -> list[Action]:
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.cli.fleet_play import Fleet, ledger, play, sent_by, sent_by_fedlinucb
+    from fedbandit.cli.fleet_play import (
+        Fleet,
+        ledger,
+        not_delivered,
+        play,
+        sent_by,
+        sent_by_fedlinucb,
+    )
 
     tokens = _tokens(arguments.tokens)
     with _coordinator(arguments) as url:
@@ -109,7 +116,7 @@ def _execute(arguments: Namespace) -> None:
     rows = ledger(fleet.recipe.name, sent, other)
     show_table(title, ("", "uploads", "bytes up", "bytes down", "bytes"), rows)
     if not delivered:
-        print("not everything was delivered: the coordinator could not be reached", file=sys.stderr)
+        raise not_delivered(fleet, arguments.state_dir)
 
 
 @contextmanager

@@ -17,9 +17,12 @@ from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import FedLinUCB, PaperRadius
 from fedbandit.core.summary import empty_gram
-from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.errors import InvalidParameter, Unreachable, complaint
 from fedbandit.simulation import simulate
 from fedbandit.worlds.round import World
+
+PATIENCE = 10.0
+"""Seconds to wait in the end for what is still to be delivered: once as it is due, once more."""
 
 _AT_ONCE = 8
 _REFRESH = 0.25
@@ -65,12 +68,13 @@ class Fleet:
     def sync(self) -> None:
         """Deliver what is due."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(ConnectedAgent.sync, self.agents))
+            list(pool.map(lambda agent: agent.sync(timeout=PATIENCE), self.agents))
 
     def close(self) -> bool:
         """Close them all; say whether everything was delivered."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return all(list(pool.map(ConnectedAgent.close, self.agents)))
+            closed = pool.map(lambda agent: agent.close(timeout=PATIENCE), self.agents)
+            return all(list(closed))
 
 
 class Shown(Protocol):
@@ -103,6 +107,22 @@ def play(fleet: Fleet, world: World, rounds: int, *, in_step: bool, stream: Text
         fleet.sync()
         show(rounds, total / rounds)
     return total / rounds
+
+
+def not_delivered(fleet: Fleet, state_dir: Path | None) -> Unreachable:
+    """Return the error for a fleet that was closed with something left: how much, and where it is.
+
+    Without a ``state_dir`` what is left is gone with the agents.
+    """
+    left = [each.undelivered for each in fleet.statuses() if each.undelivered]
+    got = f"{sum(left):,} observations of {len(left)} agents that are not delivered"
+    if not left:
+        got, where = "no answer to agents that asked what is new", "They had nothing to deliver."
+    elif state_dir is None:
+        where = "They are lost: give a --state-dir to keep them."
+    else:
+        where = f"They wait under {state_dir}: run it again when the coordinator answers."
+    return Unreachable(complaint("fleet", got=got, expected="nothing left to do", fix=where))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,22 @@ import uvicorn
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import OutputError, complaint
 from fedbandit.service.app import make_app
+from fedbandit.service.guard import guarded
+from fedbandit.service.listen import Address
 from fedbandit.service.model import new_model
 from fedbandit.service.settings import Settings
 from fedbandit.service.stores import open_store
 from fedbandit.web.listening import configured, listening, url_of
 
+_HOST = "127.0.0.1"
+_OPEN = Settings(open=True)
 _PATIENCE = 30.0
 
 
 @contextmanager
-def private_coordinator(store_url: str, *, model: str, recipe: Recipe) -> Iterator[str]:
+def private_coordinator(
+    store_url: str, *, model: str, recipe: Recipe, settings: Settings = _OPEN
+) -> Iterator[str]:
     """Serve one model from a store, made if need be, on a free port of loopback; yield the URL.
 
     No tokens are asked for: only programs on this machine can reach it, and only while it runs.
@@ -28,8 +34,9 @@ def private_coordinator(store_url: str, *, model: str, recipe: Recipe) -> Iterat
     store = open_store(store_url, create=True)
     if all(each.name != model for each in store.models()):
         store.create(*new_model(model, recipe))
-    listener = listening("127.0.0.1", 0)
-    config = configured(make_app(store, Settings(open=True)), stop_seconds=5)
+    listener = listening(_HOST, 0)
+    app = guarded(make_app(store, settings), Address(host=_HOST, port=0), settings)
+    config = configured(app, stop_seconds=5)
     server = uvicorn.Server(config)
     thread = Thread(
         target=lambda: asyncio.run(server.serve(sockets=[listener])),

@@ -37,4 +37,5 @@ REPRODUCE = Command(
     example="fedbandit reproduce --quick --out demo\nfedbandit reproduce --trials 20 --out results",
     define=_define,
     execute=_execute,
+    resumes=lambda _: True,
 )

@@ -79,4 +79,5 @@ RUN = Command(
     example=EXAMPLE,
     define=_define,
     execute=_execute,
+    resumes=lambda _: True,
 )

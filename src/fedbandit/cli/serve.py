@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Command
-from fedbandit.cli.options import positive, seconds
+from fedbandit.cli.options import host_name, positive, seconds
 from fedbandit.cli.stores import add_store, store_url
 from fedbandit.errors import InvalidParameter, complaint
 
@@ -36,6 +36,15 @@ def _define(parser: ArgumentParser) -> list[Action]:
         parser.add_argument("--tls-key", type=Path, metavar="PEM", help="its key"),
         parser.add_argument(
             "--open", action="store_true", help="ask for no tokens: whoever can connect may talk"
+        ),
+        parser.add_argument(
+            "--allow-host",
+            type=host_name,
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="with --open: answer to this name too, besides localhost and the address listened "
+            "at",
         ),
         parser.add_argument(
             "--insecure",
@@ -74,6 +83,7 @@ def _execute(arguments: Namespace) -> None:
     address, tls = read_address(arguments.listen), _tls(arguments)
     settings = Settings(
         open=arguments.open,
+        allowed_hosts=_allowed_hosts(arguments),
         queue=arguments.queue,
         body_seconds=arguments.body_seconds,
         idle_seconds=arguments.idle_seconds,
@@ -82,6 +92,14 @@ def _execute(arguments: Namespace) -> None:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     url, insecure = store_url(arguments), arguments.insecure
     serve(url, address, settings=settings, tls=tls, insecure=insecure, announce=_say)
+
+
+def _allowed_hosts(arguments: Namespace) -> frozenset[str]:
+    if arguments.allow_host and not arguments.open:
+        fix = "Leave it out: with tokens any name will do."
+        got, expected = ", ".join(arguments.allow_host), "none without --open"
+        raise InvalidParameter(complaint("--allow-host", got=got, expected=expected, fix=fix))
+    return frozenset(name.lower() for name in arguments.allow_host)
 
 
 def _tls(arguments: Namespace) -> "Tls | None":

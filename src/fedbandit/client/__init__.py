@@ -3,8 +3,9 @@
 Needs numpy, msgspec and the standard library.
 """
 
-from fedbandit.client.connected import ConnectedAgent, Status
+from fedbandit.client.connected import ConnectedAgent
 from fedbandit.client.connecting import connect
 from fedbandit.client.decision import Decision
+from fedbandit.client.status import Status
 
 __all__ = ["ConnectedAgent", "Decision", "Status", "connect"]

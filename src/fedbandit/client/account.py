@@ -17,6 +17,7 @@ from fedbandit.client.learner import Learner
 from fedbandit.client.outbox import Outbox
 from fedbandit.client.records import Record
 from fedbandit.client.state_dir import Identity, header
+from fedbandit.client.status import Status
 from fedbandit.core.agent import Policy
 from fedbandit.core.checks import checked_reward, too_large
 from fedbandit.core.linalg import Array, fits
@@ -45,22 +46,6 @@ class Waiting:
     wait: float | None = None
     default: float | None = 0.0
     clock: Callable[[], float] = time.monotonic
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """How many decisions and observations are where; see ``Status``."""
-
-    version: int
-    open: int
-    pending: int
-    undelivered: int
-    decisions: int
-    rewards: int
-    forgotten: int
-    set_aside: int
-    deleted: int
-    saved: bool
 
 
 class Account:
@@ -102,19 +87,21 @@ class Account:
         return self._learner.fingerprint
 
     @property
-    def version(self) -> int:
-        """The coordinator's version that was last heard of."""
-        return self._learner.version
+    def digest(self) -> str:
+        """What names the download that was last received; nothing before the first."""
+        return self._learner.digest
 
     @property
     def outbox(self) -> Outbox:
         """What is in flight and what waits, as of now."""
         return self._learner.outbox
 
-    def figures(self) -> Figures:
-        """Count everything, at one instant."""
+    def status(
+        self, *, uploads: int, bytes_up: int, bytes_down: int, trouble: str | None
+    ) -> Status:
+        """Count everything, at one instant; how delivering goes is told by who delivers."""
         with self._ledger:
-            return Figures(
+            return Status(
                 version=self._learner.version,
                 open=self.book.open,
                 pending=self._learner.pending,
@@ -125,6 +112,10 @@ class Account:
                 set_aside=self._aside.uploads,
                 deleted=self._aside.deleted,
                 saved=not self.book.broken,
+                uploads=uploads,
+                bytes_up=bytes_up,
+                bytes_down=bytes_down,
+                trouble=trouble,
             )
 
     def pay(self, name: str, value: float) -> bool:

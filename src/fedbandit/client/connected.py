@@ -2,7 +2,6 @@
 
 import logging
 import os
-from dataclasses import asdict, dataclass
 from itertools import count
 from types import TracebackType
 from typing import Self
@@ -17,6 +16,7 @@ from fedbandit.client.courier import Courier
 from fedbandit.client.decision import Decision
 from fedbandit.client.sender import Sender
 from fedbandit.client.state_dir import StateDir
+from fedbandit.client.status import Status
 from fedbandit.client.transport import Transport
 from fedbandit.core.checks import arms_not_finite, checked_arms
 from fedbandit.core.recipe import Recipe
@@ -24,35 +24,6 @@ from fedbandit.core.sparse import SparseArms, SparseLike
 from fedbandit.errors import OutputError
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """How an agent is doing. Counts are since it was connected, but for what is not delivered yet.
-
-    ``version``: the coordinator's, as last heard. ``open``: decisions without a reward.
-    ``pending``: observations that the trigger has not sent off yet. ``undelivered``: observations
-    in flight or waiting to be. ``forgotten``: decisions given up without an observation.
-    ``set_aside``: uploads that the coordinator refused for what is in them, those in the state_dir
-    included; ``deleted``: how many of these files had to make room for newer ones. ``saved``:
-    whether the disk holds everything (always so without a state_dir). ``trouble``: why the
-    last attempt to deliver failed, None once one succeeds.
-    """
-
-    version: int
-    open: int
-    pending: int
-    undelivered: int
-    decisions: int
-    rewards: int
-    forgotten: int
-    set_aside: int
-    deleted: int
-    saved: bool
-    uploads: int
-    bytes_up: int
-    bytes_down: int
-    trouble: str | None
 
 
 class ConnectedAgent:
@@ -130,8 +101,7 @@ class ConnectedAgent:
 
     def status(self) -> Status:
         """Return how the agent is doing."""
-        return Status(
-            **asdict(self._account.figures()),
+        return self._account.status(
             uploads=self._courier.uploads,
             bytes_up=self._courier.bytes_up,
             bytes_down=self._courier.bytes_down,
@@ -155,7 +125,7 @@ class ConnectedAgent:
         if self._state_dir is not None:
             self._state_dir.close()
             return delivered
-        left = self._account.figures()
+        left = self.status()
         if lost := left.undelivered + left.pending:
             _log.warning("%s: %d observations are lost", self._account.who, lost)
         return delivered

@@ -57,7 +57,8 @@ class Courier:
             raise Unreachable(str(error)) from error  # soon again, but not at once, for ever
 
     def _join(self) -> None:
-        answer = self._transport.exchange(f"state?version={self._account.version}")
+        digest = self._account.digest
+        answer = self._transport.exchange(f"state?have={digest}" if digest else "state")
         self._account.catch_up(wire.decode_joined(answer))
         self.bytes_down += len(answer)
         self._joined = True

@@ -23,12 +23,14 @@ _MANY = 2**62
 class Learner:
     """One life of an agent. One thread at a time may change it; any may read ``policy``.
 
-    ``most`` is how many observations an upload may stand for.
+    ``most`` is how many observations an upload may stand for. ``digest`` names the download that it
+    last received, see ``wire.digest``; nothing where that is not known.
     """
 
-    def __init__(self, agent: Agent, outbox: Outbox, recipe: Recipe) -> None:
+    def __init__(self, agent: Agent, outbox: Outbox, recipe: Recipe, digest: str = "") -> None:
         self.recipe = recipe
         self.outbox = outbox
+        self.digest = digest
         self.most = _MANY
         self.fingerprint = wire.fingerprint(recipe)
         self._agent = agent
@@ -53,7 +55,7 @@ class Learner:
             )
         except (InvalidMessage, ValueError) as error:
             raise InvalidState(str(error)) from error
-        return cls(agent, outbox, recipe)
+        return cls(agent, outbox, recipe, saved.digest)
 
     @property
     def version(self) -> int:
@@ -75,6 +77,7 @@ class Learner:
             None if box.in_flight is None else wire.encode(box.in_flight),
             [wire.encode(upload) for upload in box.waiting],
             packed(self._agent.state()),
+            self.digest,
         )
 
     def observe(self, arm: Array, reward: float) -> bool:
@@ -98,12 +101,12 @@ class Learner:
     def acknowledge(self, answer: wire.Synced) -> None:
         """Let go of what was in flight and learn what the coordinator has merged."""
         self._check(answer.fingerprint)
-        self._receive(answer.download, Outbox.delivered)
+        self._receive(answer.download, answer.digest, Outbox.delivered)
 
     def catch_up(self, joined: wire.Joined) -> None:
         """Learn what the coordinator has merged while this agent was away, and its limits."""
         self._check(joined.fingerprint)
-        self._receive(joined.download, lambda outbox: outbox.joined(joined.lives))
+        self._receive(joined.download, joined.digest, lambda outbox: outbox.joined(joined.lives))
         self.most = joined.limits.count
 
     def packed(self, upload: Upload) -> Upload:
@@ -114,14 +117,17 @@ class Learner:
         """Return the outbox without what would be refused, and that."""
         return self.outbox.within(limits, self.recipe.parts.memory.moved, self.packed)
 
-    def _receive(self, download: Download | None, change: Callable[[Outbox], Outbox]) -> None:
+    def _receive(
+        self, download: Download | None, digest: str, change: Callable[[Outbox], Outbox]
+    ) -> None:
         """Decide on a download, and on everything that is not in it; change the outbox.
 
-        A download that is older than what we hold comes from a coordinator that was set back, to a
-        backup say. Its word counts: what we have from it is given up, what is our own is not.
+        A download that is older than what we hold, or another one under the same number, comes from
+        a coordinator that was set back, to a backup say. Its word counts: what we have from it is
+        given up, what is our own is not.
         """
         agent = self._agent
-        if download is not None and download.version < agent.version:
+        if download is not None and self._is_set_back(download, digest):
             self.flush()
             agent = self.recipe.agent(0)
         before, outbox = agent.version, change(self.outbox)
@@ -133,6 +139,14 @@ class Learner:
                     agent.keep(upload)
             self._agent, self.policy = agent, agent.policy
         self.outbox = outbox
+        if download is not None:
+            self.digest = digest
+
+    def _is_set_back(self, download: Download, digest: str) -> bool:
+        """Say whether a download is not what ours grew into; nothing is all there is at 0."""
+        if download.version != self.version:
+            return download.version < self.version
+        return download.version > 0 and digest != self.digest
 
     def _put(self, upload: Upload) -> None:
         self.outbox = self.outbox.put(upload, most=self.most, join=self._agent.joined)

@@ -63,7 +63,10 @@ class Tensor(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Learned(msgspec.Struct, array_like=True, frozen=True, tag="learned"):
-    """Everything learned and not yet delivered: the core agent's state, and its outbox."""
+    """Everything learned and not yet delivered: the core agent's state, and its outbox.
+
+    ``digest`` names the download that the state goes back to; nothing where that is not known.
+    """
 
     life: bytes
     born: int | None
@@ -71,6 +74,7 @@ class Learned(msgspec.Struct, array_like=True, frozen=True, tag="learned"):
     in_flight: bytes | None
     waiting: list[bytes]
     agent: dict[str, int | float | str | Tensor]
+    digest: str = ""
 
 
 Record = Header | Decided | Activated | Rewarded | Forgotten | Learned

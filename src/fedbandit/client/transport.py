@@ -25,8 +25,8 @@ class Transport(Protocol):
     def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
         """Return the answer to a POST of ``body``, or to a GET where there is none.
 
-        ``path`` is ``sync`` or ``state?version=V``. Raises Unreachable where trying again later may
-        do, Refused where it will not.
+        ``path`` is ``sync``, ``state`` or ``state?have=DIGEST``. Raises Unreachable where trying
+        again later may do, Refused where it will not.
         """
         ...
 

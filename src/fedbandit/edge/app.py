@@ -17,7 +17,6 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from fedbandit.client import ConnectedAgent
-from fedbandit.edge.names import LOCAL, Names, OwnNamesOnly
 from fedbandit.edge.openapi import DESCRIPTION
 from fedbandit.edge.ranking import RankRequest, RewardRequest, rank
 from fedbandit.errors import (
@@ -28,7 +27,8 @@ from fedbandit.errors import (
     SettledDecision,
     UnknownDecision,
 )
-from fedbandit.web.described import page
+from fedbandit.web.described import PAGE_HEADERS, page
+from fedbandit.web.names import LOCAL, Names, OwnNamesOnly
 
 LARGEST_BODY: Final = 2**20
 BODY_SECONDS: Final = 10.0
@@ -42,10 +42,6 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
     DuplicateDecision: HTTPStatus.CONFLICT,
     OutputError: HTTPStatus.SERVICE_UNAVAILABLE,
     Closed: HTTPStatus.SERVICE_UNAVAILABLE,
-}
-_PAGE = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
-    "X-Content-Type-Options": "nosniff",
 }
 
 
@@ -164,4 +160,4 @@ async def _openapi(_: Request) -> Response:
 
 
 async def _docs(_: Request) -> Response:
-    return HTMLResponse(page(DESCRIPTION), headers=_PAGE)
+    return HTMLResponse(page(DESCRIPTION), headers=PAGE_HEADERS)

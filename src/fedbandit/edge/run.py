@@ -6,9 +6,9 @@ import uvicorn
 
 from fedbandit.client import ConnectedAgent
 from fedbandit.edge.app import CLOSE_SECONDS, make_app
-from fedbandit.edge.names import Names
 from fedbandit.errors import InvalidParameter
 from fedbandit.web.listening import configured, end_quietly, listening, url_of
+from fedbandit.web.names import Names
 
 
 def serve(

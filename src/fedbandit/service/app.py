@@ -22,12 +22,9 @@ from fedbandit.service.refusal import Refusal, failed, not_now
 from fedbandit.service.settings import Settings
 from fedbandit.service.store import Store
 from fedbandit.service.tokens import bearer
+from fedbandit.web.described import PAGE_HEADERS
 
 _AGENT = "/v1/models/{model}/agents/{agent}"
-_PAGE = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
-    "X-Content-Type-Options": "nosniff",
-}
 _DRAINED = 2**20  # of a body that is refused, to let its sender read the answer
 _DRAIN_SECONDS = 2.0
 _DIGITS = 19  # of the longest number there is any use for
@@ -105,7 +102,7 @@ class _Doors:
         model, agent, _ = await self._admitted(request, asked_again=False)
         with coordinator.turns.talking(model, agent):
             served = await coordinator.served(model)
-            body = await coordinator.joined(served, agent, _version(request))
+            body = await coordinator.joined(served, agent, _have(request))
         coordinator.metrics.count("fedbandit_states_total", model=model)
         coordinator.metrics.count("fedbandit_sent_bytes_total", len(body), model=model)
         return Response(body, media_type=wire.MEDIA_TYPE, headers={"Cache-Control": "no-store"})
@@ -193,7 +190,7 @@ async def _openapi(_: Request) -> Response:
 
 
 async def _docs(_: Request) -> Response:
-    return HTMLResponse(page(DESCRIPTION), headers=_PAGE)
+    return HTMLResponse(page(DESCRIPTION), headers=PAGE_HEADERS)
 
 
 async def _drain(request: Request) -> None:
@@ -226,14 +223,12 @@ def _check_media_type(request: Request) -> None:
         raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "content-type", message)
 
 
-def _version(request: Request) -> int | None:
-    given = request.query_params.get("version")
-    if given is None:
-        return None
-    if not (given.isascii() and given.isdecimal() and len(given) <= _DIGITS):
-        message = f"got {given[:80]!r}; expected a whole number of at least 0"
-        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "version", message)
-    return int(given)
+def _have(request: Request) -> str | None:
+    given = request.query_params.get("have")
+    if given is not None and not re.fullmatch("[0-9a-f]{64}", given):
+        message = f"got {given[:80]!r}; expected 64 of 0-9 a-f"
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "have", message)
+    return given
 
 
 def _too_large(most: int) -> Refusal:

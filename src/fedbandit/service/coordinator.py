@@ -134,8 +134,8 @@ class Coordinator:
         except LocalError as error:
             raise self._store_away(error) from error
 
-    async def joined(self, served: Served, agent: str, version: int | None) -> bytes:
-        """Return what an agent needs to join, or to catch up if it is not at ``version``."""
+    async def joined(self, served: Served, agent: str, have: str | None) -> bytes:
+        """Return what an agent needs to join, or to catch up from a download with this digest."""
         name = served.model.name
         try:
             model, state = await self._asked(lambda: self._store.state(name))
@@ -145,9 +145,7 @@ class Coordinator:
             self._models.pop(name, None)
             raise not_now("model", "the model was deleted or made anew; join again")
         ledger = await self._asked(lambda: self._store.ledger(name, agent))
-        download = None
-        if model.version != version:
-            download = await self._asked(lambda: _download(served, state))
+        download = await self._asked(lambda: _download(served, state, have))
         joined = wire.Joined(
             model.fingerprint, model.recipe, model.params, model.limits, download, ledger.known
         )
@@ -219,9 +217,10 @@ class Coordinator:
         return not_now("store", "it cannot be read or written for now")
 
 
-def _download(served: Served, state: bytes) -> Download:
-    """Return what an agent is sent of a stored state."""
+def _download(served: Served, state: bytes, have: str | None) -> Download | None:
+    """Return what an agent is sent of a stored state; None if it has that, by its digest."""
     try:
-        return server_at(served.recipe, state).download()
+        download = server_at(served.recipe, state).download()
     except InvalidState as error:
         raise not_now("model", "its state cannot be read") from error
+    return download if have is None or have != wire.digest(download) else None

@@ -23,10 +23,17 @@ def _name(what: str) -> Described:
 
 
 _TEXT = {"schema": {"type": "string"}}
+_STRANGERS: Described = {
+    "403": error_of(
+        "It comes from a web page of another site (only where no tokens are asked for)."
+    ),
+    "421": error_of("It was meant for another host; see --allow-host (likewise)."),
+}
 _LATER = error_of(
     "Not now: stopping, too busy, or the store is away.", **{"Retry-After": "seconds"}
 )
 _AGENT_ANSWERS: Described = {
+    **_STRANGERS,
     "400": error_of("The request ended early."),
     "401": error_of("No token, or one that does not open this agent of this model."),
     "404": error_of("No such model (only told where no tokens are asked for)."),
@@ -57,10 +64,12 @@ _STATE: Described = {
     "security": [{"token": []}],
     "parameters": [
         {
-            "name": "version",
+            "name": "have",
             "in": "query",
-            "description": "What the agent has; if that is current, no download is sent.",
-            "schema": {"type": "integer", "minimum": 0, "maximum": wire.LARGEST},
+            "description": "The SHA-256 of the bytes of the download that the agent received last, "
+            "in hexadecimal. If that is what it would be sent now, no download is; without it, "
+            "one always is.",
+            "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
         }
     ],
     "responses": {"200": _binary("joined"), **_AGENT_ANSWERS},
@@ -85,14 +94,18 @@ DESCRIPTION: Final[Described] = {
             "get": {
                 "operationId": "healthz",
                 "summary": "Is the process alive?",
-                "responses": {"200": json_of("It is.", {"type": "object"})},
+                "responses": {"200": json_of("It is.", {"type": "object"}), **_STRANGERS},
             }
         },
         "/readyz": {
             "get": {
                 "operationId": "readyz",
                 "summary": "Would a sync be answered now?",
-                "responses": {"200": json_of("It would.", {"type": "object"}), "503": _LATER},
+                "responses": {
+                    "200": json_of("It would.", {"type": "object"}),
+                    "503": _LATER,
+                    **_STRANGERS,
+                },
             }
         },
         "/metrics": {
@@ -104,6 +117,7 @@ DESCRIPTION: Final[Described] = {
                     "200": {"description": "text", "content": {"text/plain": _TEXT}},
                     "401": error_of("No admin's token."),
                     "503": _LATER,
+                    **_STRANGERS,
                 },
             }
         },

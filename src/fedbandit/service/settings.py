@@ -10,7 +10,8 @@ RETRY_AFTER: Final = 1
 class Settings:
     """Bounds in numbers and seconds.
 
-    ``open``: let anyone in without a token. ``queue`` and ``queue_bytes``: whole syncs under way at
+    ``open``: let anyone in without a token who asks for one of its own names, or one of
+    ``allowed_hosts``, in lower case. ``queue`` and ``queue_bytes``: whole syncs under way at
     once, over all models; more are answered 503. ``turns``: requests of one agent under way at
     once, whole or not; more are answered 429. It has one on its way at a time, and perhaps one that
     was cut off. ``body_seconds``: for a
@@ -21,6 +22,7 @@ class Settings:
     """
 
     open: bool = False
+    allowed_hosts: frozenset[str] = frozenset()
     queue: int = 256
     queue_bytes: int = 2**28
     turns: int = 2

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fedbandit.errors import InvalidParameter, StoreError, complaint, unknown
+from fedbandit.errors import InvalidParameter, InvalidState, StoreError, complaint, unknown
 from fedbandit.service.database import Database, Row, Session, TakenKey
 from fedbandit.service.ledger import Ledger, Life
 from fedbandit.service.store import Archive, Model, Token
@@ -263,7 +263,9 @@ def _select_ledgers(
         which += f" AND agent IN ({_places(agents)})"
         values += agents
     rows = session.run(f"SELECT agent, {_AGENT} FROM agents WHERE {which}", values)
-    return {agent: Ledger(_read_lives(lives), *totals) for agent, lives, *totals in rows}
+    return {
+        agent: Ledger(_read_lives(lives, model, agent), *totals) for agent, lives, *totals in rows
+    }
 
 
 def _upsert_ledgers(session: Session, model: str, ledgers: Mapping[str, Ledger]) -> None:
@@ -271,8 +273,15 @@ def _upsert_ledgers(session: Session, model: str, ledgers: Mapping[str, Ledger])
     session.run_many(_AGENT_UPSERT, rows)
 
 
-def _read_lives(packed: bytes) -> dict[bytes, Life]:
-    return {key: Life(*rest) for key, *rest in msgspec.msgpack.decode(packed, type=_Lives)}
+def _read_lives(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
+    try:
+        lives = msgspec.msgpack.decode(packed, type=_Lives)
+    except (msgspec.DecodeError, TypeError) as error:  # SQLite keeps a text in any column
+        who, expected = f"ledger of agent {agent!r} of model {model!r}", "its lives as written here"
+        fix = "Restore a backup; or delete this agent's row of the table agents, and what it has "
+        fix += "on its way may be counted twice."
+        raise InvalidState(complaint(who, got=str(error), expected=expected, fix=fix)) from error
+    return {key: Life(*rest) for key, *rest in lives}
 
 
 def _places(values: Collection[object]) -> str:

@@ -18,6 +18,12 @@ ERROR: Final[Described] = {
 }
 """The schema of every error, to be found at ``components.schemas.Error``."""
 
+PAGE_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+}
+"""What a ``page`` is sent with: it has a style of its own, and may fetch nothing."""
+
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
     "code{background:#8882;padding:.1em .3em}td{padding:.1em 1em .1em 0;vertical-align:top}"

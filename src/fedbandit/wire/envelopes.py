@@ -93,7 +93,8 @@ class Synced:
 
     ``merged`` is False for a copy of an upload that was merged before: nothing has changed.
     ``version`` is the place of the upload in the order of merging, from 1; a copy of the life's
-    last upload gets the same number again, an older copy 0. The download may be newer.
+    last upload gets the same number again, an older copy 0. The download may be newer. ``digest``
+    is that of the download's bytes as they came; nothing before they did.
     """
 
     fingerprint: str
@@ -101,6 +102,7 @@ class Synced:
     sequence: int
     version: int
     download: Download
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,8 @@ class Joined:
 
     ``params`` are the recipe's parameters as JSON: ``RECIPES[recipe](**params)`` is the recipe that
     ``fingerprint`` names. ``download`` is None where the agent said that it has the current one.
-    ``lives`` is the number of lives of this agent that have sent something so far.
+    ``lives`` is the number of lives of this agent that have sent something so far. ``digest`` is
+    that of the download's bytes as they came; nothing before they did, or where there is none.
     """
 
     fingerprint: str
@@ -131,11 +134,22 @@ class Joined:
     limits: Limits
     download: Download | None
     lives: int = 0
+    digest: str = ""
 
 
 def fingerprint(recipe: Recipe) -> str:
     """Return 16 hexadecimal digits that tell recipes apart: of the SHA-256 of ``repr(recipe)``."""
     return sha256(repr(recipe).encode()).hexdigest()[:16]
+
+
+def digest(download: Download) -> str:
+    """Return 64 hexadecimal digits that tell what agents are sent apart: the SHA-256 of its bytes.
+
+    A version does not: a coordinator that goes on from a backup reaches the same numbers again. Who
+    receives a download takes the digest of the bytes that came, since encoding it again need not
+    give the same ones.
+    """
+    return sha256(encode(download)).hexdigest()
 
 
 def encode_sync(sync: Sync) -> bytes:
@@ -173,7 +187,8 @@ def decode_synced(data: bytes) -> Synced:
     wired = read(data, "synced", _Synced)
     check_head("", wired.format, wired.width)
     download = unwired_download(wired.download, "download.")
-    return Synced(wired.fingerprint, wired.merged, wired.sequence, wired.version, download)
+    head = (wired.fingerprint, wired.merged, wired.sequence, wired.version)
+    return Synced(*head, download, _digest_of_last(data))
 
 
 def encode_joined(joined: Joined, *, download: bytes | None = None) -> bytes:
@@ -199,4 +214,11 @@ def decode_joined(data: bytes) -> Joined:
         Limits(arm_norm=given.arm_norm, reward=given.reward, count=given.count),
         None if wired.download is None else unwired_download(wired.download, "download."),
         wired.lives,
+        "" if wired.download is None else _digest_of_last(data),
     )
+
+
+def _digest_of_last(data: bytes) -> str:
+    """Return the digest of the bytes of an envelope's last field."""
+    *_, last = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
+    return sha256(last).hexdigest()

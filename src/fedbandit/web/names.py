@@ -1,9 +1,10 @@
-"""Which names a sidecar answers to, so that no web page gets at it through a browser.
+"""Which names a server answers to, so that no web page gets at it through a browser.
 
-A sidecar asks for no token: whoever runs programs on the machine may ask it. A browser runs the
-programs of strangers. It keeps them to the site that they came from, but by its *name*, and who
-owns a name can let it point to 127.0.0.1 (DNS rebinding). Then the browser says that name in
-``Host``, which is how it is told apart. What a page of another site posts says so in ``Origin``.
+A sidecar asks for no token, nor does an open coordinator: whoever runs programs on the machine may
+ask it. A browser runs the programs of strangers. It keeps them to the site that they came from, but
+by its *name*, and who owns a name can let it point to 127.0.0.1 (DNS rebinding). Then the browser
+says that name in ``Host``, which is how it is told apart. What a page of another site posts says so
+in ``Origin``.
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class Names:
 
 
 LOCAL: Final = Names()
-"""For a sidecar that is reached from its own machine alone."""
+"""For a server that is reached from its own machine alone."""
 
 
 class OwnNamesOnly:
