@@ -83,14 +83,14 @@ def _check_form(served: Served, upload: Upload) -> None:
             fits, field = matrix.shape == like.shape, "upload.summary.matrix"
         case ((Sketch() | Narrow() as sketch), Sketch() as like):
             _check_numbers(sketch)
-            automatic = served.recipe.params.get("sketch_size") == "auto"
+            automatic = served.params.get("sketch_size") == "auto"
             size, field = sketch.size, "upload.summary.size"
             fits = 2 <= size <= like.size if automatic else size == like.size
             if sketch.dimension != like.dimension or len(sketch.rows) >= like.size:
                 fits, field = False, "upload.summary.rows"
             elif (sketch.lost is None) != (like.lost is None):
                 fits, field = False, "upload.summary.lost"
-            elif isinstance(sketch, Narrow) and sketch.width != served.recipe.params.get("wire"):
+            elif isinstance(sketch, Narrow) and sketch.width != served.params.get("wire"):
                 fits, field = False, "upload.summary.width"
         case _, like:
             raise _misfit("upload.summary", _said(upload), f"a {type(like).__name__}")

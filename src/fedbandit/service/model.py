@@ -112,6 +112,11 @@ class Served:
         return self.recipe.parts.memory.empty()
 
     @cached_property
+    def params(self) -> Mapping[str, Any]:
+        """The recipe's parameters; asking the recipe copies them each time."""
+        return self.recipe.params
+
+    @cached_property
     def largest_body(self) -> int:
         """Bytes that no honest sync of this model exceeds."""
         d = self.recipe.dimension

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from fedbandit.service.app import app_of
 from fedbandit.service.coordinator import Coordinator
+from fedbandit.service.guard import guarded
 from fedbandit.service.listen import Address, Tls, check_exposure
 from fedbandit.service.merge_process import ProcessMerges
 from fedbandit.service.settings import Settings
@@ -53,7 +54,7 @@ def serve(
         told_to_stop=lambda: server.should_exit,
         connected=lambda: len(server.server_state.connections),
     )
-    config = _config(app_of(coordinator), settings)
+    config = _config(guarded(app_of(coordinator), address, settings), settings)
     config.load()
     config.ssl = context
     server = uvicorn.Server(config)
