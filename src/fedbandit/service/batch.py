@@ -179,5 +179,12 @@ class _Sorting:
 
 def _noted(ledger: Ledger, posted: Posted, version: int) -> Ledger:
     sync = posted.sync
-    noted = ledger.noting(sync.life, born=sync.born, sequence=sync.sequence, version=version)
-    return noted.counting(observations=sync.upload.count, received=posted.size, seen=time.time())
+    return ledger.noting(
+        sync.life,
+        born=sync.born,
+        sequence=sync.sequence,
+        version=version,
+        observations=sync.upload.count,
+        received=posted.size,
+        seen=time.time(),
+    )

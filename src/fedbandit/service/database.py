@@ -45,6 +45,11 @@ class Database(Protocol):
         """In which words it differs."""
         ...
 
+    @property
+    def writers(self) -> int:
+        """How many transactions may write at once, to different models, before they take turns."""
+        ...
+
     def session(self, kind: Kind) -> AbstractContextManager[Session]:
         """Open a transaction."""
         ...

@@ -15,7 +15,7 @@ birth that has not come yet.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from fedbandit.errors import InvalidMessage, complaint
@@ -65,20 +65,31 @@ class Ledger:
             raise InvalidMessage(_unborn(born, self.known), field="born")
         return None
 
-    def noting(self, life: bytes, *, born: int, sequence: int, version: int) -> "Ledger":
-        """Return the ledger once a new upload has been merged."""
+    def noting(
+        self,
+        life: bytes,
+        *,
+        born: int,
+        sequence: int,
+        version: int,
+        observations: int = 0,
+        received: int = 0,
+        seen: float = 0.0,
+    ) -> "Ledger":
+        """Return the ledger once a new upload has been merged: of so many observations and bytes.
+
+        ``seen`` is when that was.
+        """
         last = self.lives.get(life)
         lives = {**self.lives, life: Life(last.born if last else born, sequence, version)}
         known, floor = self.known + (last is None), self.floor
         if len(lives) > KEPT:
             idlest = min(lives, key=lambda each: lives[each].version)
             floor = max(floor, lives.pop(idlest).born + 1)
-        return replace(self, lives=lives, known=known, floor=floor)
-
-    def counting(self, *, observations: int, received: int, seen: float) -> "Ledger":
-        """Return the ledger with the totals of one more upload."""
-        return replace(
-            self,
+        return Ledger(
+            lives=lives,
+            known=known,
+            floor=floor,
             uploads=self.uploads + 1,
             observations=self.observations + observations,
             received=self.received + received,

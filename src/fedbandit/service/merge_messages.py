@@ -1,12 +1,14 @@
 """What a coordinator and the process that merges for it say to each other, over a socket.
 
-Each message is eight bytes that tell its length, then MessagePack. Both ends are of one version of
-this program: nothing here is kept, and nobody else talks to either end.
+Each message is two lengths of eight bytes, then that many bytes of MessagePack and that many of
+whatever comes along as it is. Both ends are of one version of this program: nothing here is kept,
+and nobody else talks to either end.
 """
 
 import struct
+from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
@@ -16,8 +18,7 @@ from fedbandit.service.intake import Outcome
 from fedbandit.service.merger import Address, Merged
 from fedbandit.service.refusal import Refusal
 
-_LENGTH = struct.Struct("<Q")
-LENGTH_BYTES: Final = _LENGTH.size
+_LENGTHS = struct.Struct("<QQ")
 
 
 class Open(msgspec.Struct, array_like=True, frozen=True, tag="open"):
@@ -31,21 +32,21 @@ class Ready(msgspec.Struct, array_like=True, frozen=True, tag="ready"):
 
 
 class Take(msgspec.Struct, array_like=True, frozen=True, tag="take"):
-    """A sync to take in, under a number to tell of it by."""
+    """A sync to take in, under a number to tell of it by. Its body comes along."""
 
     number: int
     model: str
     incarnation: str
     agent: str
-    body: bytes
     token: bytes | None
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
-    """An answer: its head, which download follows it, and whether the upload was merged now."""
+    """An answer: its head, where its download is, and whether the upload was merged now."""
 
     head: bytes
-    place: int
+    start: int
+    end: int
     merged: bool
 
 
@@ -58,12 +59,11 @@ class Refused(msgspec.Struct, array_like=True, frozen=True, tag="refused"):
 
 
 class Taken(msgspec.Struct, array_like=True, frozen=True, tag="taken"):
-    """What became of each sync of a batch. A download that many are answered with comes once."""
+    """What became of each sync of a batch. Downloads come along, each once for all its answers."""
 
     model: str
     incarnation: str
     numbers: list[int]
-    downloads: list[bytes]
     outcomes: list[Answered | Refused]
 
 
@@ -78,6 +78,7 @@ class Failed(msgspec.Struct, array_like=True, frozen=True, tag="failed"):
 
 
 Message = Open | Ready | Take | Taken | Failed
+_encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
@@ -85,24 +86,51 @@ class Faulty(Exception):
     """Merging failed for no reason that a sender or the store could give; the log has its name."""
 
 
-def told(merged: Merged) -> Taken | Failed:
-    """Return what became of a batch as a message."""
+def packed(message: Message, along: bytes = b"") -> bytes:
+    """Return a message, and what comes along with it, as bytes."""
+    head = _encoder.encode(message)
+    return b"".join((_LENGTHS.pack(len(head), len(along)), head, along))
+
+
+class Inbox:
+    """Cuts what arrives into messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def arrived(self, data: bytes) -> Iterator[tuple[Message, bytes]]:
+        """Take in some bytes; return the messages that are whole now, and what came along."""
+        buffer = self._buffer
+        buffer += data
+        while len(buffer) >= _LENGTHS.size:
+            head, along = _LENGTHS.unpack_from(buffer)
+            start, end = _LENGTHS.size + head, _LENGTHS.size + head + along
+            if len(buffer) < end:
+                return
+            message = _decoder.decode(bytes(buffer[_LENGTHS.size : start]))
+            body = bytes(buffer[start:end])
+            del buffer[:end]
+            yield message, body
+
+
+def told(merged: Merged) -> tuple[Taken | Failed, bytes]:
+    """Return what became of a batch as a message, and what comes along with it."""
     model, incarnation = merged.address.model, merged.address.incarnation
     numbers = list(merged.numbers)
     match merged.outcomes:
         case Reborn() | UnknownName() as error:
-            return Failed(model, incarnation, numbers, "gone", str(error))
+            return Failed(model, incarnation, numbers, "gone", str(error)), b""
         case LocalError() as error:
-            return Failed(model, incarnation, numbers, "store", str(error))
+            return Failed(model, incarnation, numbers, "store", str(error)), b""
         case Exception() as error:
-            return Failed(model, incarnation, numbers, "fault", type(error).__name__)
+            return Failed(model, incarnation, numbers, "fault", type(error).__name__), b""
         case outcomes:
             downloads: list[bytes] = []
-            packed = [_packed(each, downloads) for each in outcomes]
-            return Taken(model, incarnation, numbers, downloads, packed)
+            listed = [_listed(each, downloads) for each in outcomes]
+            return Taken(model, incarnation, numbers, listed), b"".join(downloads)
 
 
-def understood(message: Taken | Failed) -> Merged:
+def understood(message: Taken | Failed, along: bytes) -> Merged:
     """Return what became of a batch, from the message that tells it."""
     address = Address(message.model, message.incarnation)
     outcomes: list[Outcome] | Exception
@@ -114,37 +142,21 @@ def understood(message: Taken | Failed) -> Merged:
         case Failed(message=said):
             outcomes = Faulty(said)
         case Taken():
-            outcomes = [_unpacked(each, message.downloads) for each in message.outcomes]
+            outcomes = [_outcome(each, along) for each in message.outcomes]
     return Merged(address, message.numbers, outcomes)
 
 
-def _packed(outcome: Outcome, downloads: list[bytes]) -> Answered | Refused:
+def _listed(outcome: Outcome, downloads: list[bytes]) -> Answered | Refused:
+    """Return an outcome to be sent; its download is added if it is not the last one's."""
     if isinstance(outcome, Refusal):
         return Refused(outcome.status, outcome.field, str(outcome))
     if not downloads or downloads[-1] is not outcome.download:
         downloads.append(outcome.download)
-    return Answered(outcome.head, len(downloads) - 1, outcome.merged)
+    end = sum(map(len, downloads))
+    return Answered(outcome.head, end - len(outcome.download), end, outcome.merged)
 
 
-def _unpacked(outcome: Answered | Refused, downloads: list[bytes]) -> Outcome:
-    if isinstance(outcome, Refused):
-        return Refusal(HTTPStatus(outcome.status), outcome.field, outcome.message)
-    return Answer(outcome.head, downloads[outcome.place], outcome.merged)
-
-
-def packed(message: Message) -> bytearray:
-    """Return a message as bytes, its length first."""
-    buffer = bytearray(LENGTH_BYTES)
-    msgspec.msgpack.Encoder().encode_into(message, buffer, LENGTH_BYTES)
-    _LENGTH.pack_into(buffer, 0, len(buffer) - LENGTH_BYTES)
-    return buffer
-
-
-def length(head: bytes) -> int:
-    """Return the length of the message that follows a head."""
-    return int(_LENGTH.unpack(head)[0])
-
-
-def unpacked(body: bytes) -> Message:
-    """Return the message in some bytes."""
-    return _decoder.decode(body)
+def _outcome(listed: Answered | Refused, along: bytes) -> Outcome:
+    if isinstance(listed, Refused):
+        return Refusal(HTTPStatus(listed.status), listed.field, listed.message)
+    return Answer(listed.head, along[listed.start : listed.end], listed.merged)

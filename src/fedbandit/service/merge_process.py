@@ -10,21 +10,17 @@ from fedbandit.errors import StoreError, complaint
 from fedbandit.service.batch import Answer
 from fedbandit.service.intake import Arrived
 from fedbandit.service.merge_messages import (
-    LENGTH_BYTES,
     Failed,
+    Inbox,
     Message,
     Open,
     Take,
     Taken,
-    length,
     packed,
     understood,
-    unpacked,
 )
 from fedbandit.service.merger import Address
 from fedbandit.service.merges import Asked
-
-_READ_AHEAD = 2**22
 
 
 class ProcessMerges:
@@ -46,85 +42,87 @@ class ProcessMerges:
 
     async def stop(self, seconds: float) -> bool:
         """End the process: by itself if it does so in time, else at once."""
-        if self._worker is None or not self._worker.done() or self._worker.exception():
+        if self._worker is None:
             return True
-        return await self._worker.result().end(seconds)
+        worker = await self._worker
+        return await worker.end(seconds)
 
     async def _running(self) -> "_Worker":
         known = self._worker
         if known is None or (known.done() and (known.exception() or known.result().ended)):
-            self._worker = known = asyncio.create_task(_start(self._url, self.batches))
+            self._worker = known = asyncio.create_task(_started(self._url, self.batches))
         return known.result() if known.done() else await asyncio.shield(known)
 
 
-class _Worker:
+class _Worker(asyncio.Protocol):
     """One process, and what it was asked and has not answered yet."""
 
-    def __init__(
-        self,
-        process: "subprocess.Popen[bytes]",
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        batches: Counter[str],
-    ) -> None:
-        self._process, self._reader, self._writer = process, reader, writer
-        self._asked, self._batches = Asked(), batches
-        self._listening = asyncio.create_task(self._listen())
+    def __init__(self, process: "subprocess.Popen[bytes]", batches: Counter[str]) -> None:
+        self._process, self._batches = process, batches
+        self._asked, self._inbox = Asked(), Inbox()
+        self._transport: asyncio.WriteTransport | None = None
+        self.first: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self.ended = False
 
-    @property
-    def ended(self) -> bool:
-        """Whether it can be asked nothing more."""
-        return self._listening.done()
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep what is written to."""
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Hand out answers."""
+        for message, along in self._inbox.arrived(data):
+            if not self.first.done():
+                self.first.set_result(message)
+            elif isinstance(message, Taken | Failed):
+                self._batches[message.model] += 1
+                self._asked.settle(understood(message, along))
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Say to whoever still waits that nothing will come."""
+        self.ended = True
+        self._process.kill()
+        if not self.first.done():
+            self.first.set_exception(_gone())
+        self._asked.fail(_gone())
+
+    def say(self, message: Message, along: bytes = b"") -> None:
+        """Send a message."""
+        if self._transport is None or self.ended:
+            raise _gone()
+        self._transport.write(packed(message, along))
 
     async def take(self, address: Address, arrived: Arrived) -> Answer:
         """Have a sync taken in."""
         number, answer = self._asked.ask()
-        where, token = (address.model, address.incarnation, arrived.agent), arrived.token
-        self._writer.write(packed(Take(number, *where, arrived.body, token)))
+        model, incarnation = address.model, address.incarnation
+        self.say(Take(number, model, incarnation, arrived.agent, arrived.token), arrived.body)
         return await answer
 
     async def end(self, seconds: float) -> bool:
         """Let it end, and wait for that."""
         finished = await self._asked.finish(seconds)
-        self._writer.close()
+        if self._transport is not None:
+            self._transport.close()
         if not finished:
             self._process.kill()
         await asyncio.to_thread(self._process.wait)
         return finished
 
-    async def _listen(self) -> None:
-        """Hand out answers until there are no more; then say so to whoever still waits."""
-        try:
-            while True:
-                message = await _read(self._reader)
-                if isinstance(message, Taken | Failed):
-                    self._batches[message.model] += 1
-                    self._asked.settle(understood(message))
-        except (asyncio.IncompleteReadError, OSError):
-            self._process.kill()
-            self._asked.fail(_gone())
 
-
-async def _start(url: str, batches: Counter[str]) -> _Worker:
+async def _started(url: str, batches: Counter[str]) -> _Worker:
     """Start a process, and wait until it can be asked."""
     mine, theirs = socket.socketpair()
     with theirs:
         command = [sys.executable, "-m", "fedbandit.service.merge_worker"]
         process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
-    reader, writer = await asyncio.open_connection(sock=mine, limit=_READ_AHEAD)
-    writer.write(packed(Open(url)))
-    try:
-        said = await _read(reader)
-    except (asyncio.IncompleteReadError, OSError) as error:
-        raise _gone() from error
+    loop = asyncio.get_running_loop()
+    _, worker = await loop.create_connection(lambda: _Worker(process, batches), sock=mine)
+    worker.say(Open(url))
+    said = await worker.first
     if isinstance(said, Failed):
         raise StoreError(said.message)
-    return _Worker(process, reader, writer, batches)
-
-
-async def _read(reader: asyncio.StreamReader) -> Message:
-    head = await reader.readexactly(LENGTH_BYTES)
-    return unpacked(await reader.readexactly(length(head)))
+    return worker
 
 
 def _gone() -> StoreError:

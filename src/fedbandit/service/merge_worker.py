@@ -4,36 +4,36 @@ Merging is arithmetic and waiting for the disk. In threads of the coordinator's 
 would take turns with the event loop for the interpreter's lock; here they have it to themselves.
 
 It talks over the socket that is its standard input, is told the store's URL first, and ends when
-the other end is closed, once what it has begun is committed. Signals are for the coordinator, which
-then closes its end: those that a terminal or a service manager sends to both are left aside.
+the other end is closed, once the batch that it has begun is committed. Signals are for the
+coordinator, which then closes its end: those that a terminal or a service manager sends to both are
+left aside.
 """
 
 import logging
 import signal
 import socket
 import sys
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import BinaryIO
 
 from threadpoolctl import threadpool_limits
 
 from fedbandit.errors import LocalError
 from fedbandit.service.intake import Arrived
 from fedbandit.service.merge_messages import (
-    LENGTH_BYTES,
     Failed,
+    Inbox,
     Message,
     Open,
     Ready,
     Take,
-    length,
     packed,
     told,
-    unpacked,
 )
-from fedbandit.service.merger import Address, Merged, Merger
-from fedbandit.service.merges import THREADS
+from fedbandit.service.merger import Address, Merged, Merger, Submit
+from fedbandit.service.store import Store
 from fedbandit.service.stores import open_store
 from fedbandit.service.warm_up import merge_once
 
@@ -41,38 +41,50 @@ _READ_AHEAD = 2**20
 _log = logging.getLogger("fedbandit.service")
 
 
+class _Link:
+    """The socket to the coordinator."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._inbox, self._sending = connection, Inbox(), Lock()
+
+    def read(self, *, wait: bool) -> Iterator[tuple[Message, bytes]]:
+        """Return what has come; if need be, and told to, wait for it. Raise EOFError at the end."""
+        try:
+            data = self._connection.recv(_READ_AHEAD, 0 if wait else socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return iter(())
+        if not data:
+            raise EOFError
+        return self._inbox.arrived(data)
+
+    def say(self, message: Message, along: bytes = b"") -> None:
+        """Send a message, if anybody is left to read it."""
+        with self._sending:
+            try:
+                self._connection.sendall(packed(message, along))
+            except OSError:  # the coordinator is gone; its agents will ask the next one
+                return
+
+
 class _Worker:
-    def __init__(self, url: str, link: socket.socket, pool: ThreadPoolExecutor) -> None:
-        self._store, self._link, self._pool = open_store(url), link, pool
-        self._sending = Lock()
+    def __init__(self, store: Store, link: _Link, submit: Submit) -> None:
+        self._store, self._link, self._submit = store, link, submit
         self._mergers: dict[str, tuple[Address, Merger]] = {}
 
-    def take(self, take: Take) -> None:
+    def take(self, take: Take, body: bytes) -> None:
         """Queue a sync."""
         address = Address(take.model, take.incarnation)
         known, merger = self._mergers.get(take.model, (None, None))
         if merger is None or known != address:
-            merger = Merger(self._store, address, self._pool, self._tell)
+            merger = Merger(self._store, address, self._submit, self._tell)
             self._mergers[take.model] = address, merger
-        merger.put(take.number, Arrived(take.agent, take.body, take.token))
-
-    def say(self, message: Message) -> None:
-        """Send a message, if anybody is left to read it."""
-        with self._sending:
-            try:
-                self._link.sendall(packed(message))
-            except OSError:  # the coordinator is gone; its agents will ask the next one
-                return
-
-    def close(self) -> None:
-        """Let go of the store."""
-        self._store.close()
+        merger.put(take.number, Arrived(take.agent, body, take.token))
 
     def _tell(self, merged: Merged) -> None:
-        message = told(merged)
+        message, along = told(merged)
         if isinstance(message, Failed) and message.reason == "fault":
             _log.error("a merge failed: %s", message.message)
-        self.say(message)
+        self._link.say(message, along)
 
 
 def main() -> None:
@@ -81,33 +93,56 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     merge_once()
-    link = socket.socket(fileno=sys.stdin.fileno())
-    with open(link.fileno(), "rb", buffering=_READ_AHEAD, closefd=False) as stream:
-        opened = _read(stream)
-        if isinstance(opened, Open):
-            _work(opened.store, link, stream)
+    link = _Link(socket.socket(fileno=sys.stdin.fileno()))
+    for message, _ in link.read(wait=True):
+        if isinstance(message, Open):
+            _serve(message.store, link)
 
 
-def _work(url: str, link: socket.socket, stream: BinaryIO) -> None:
-    with threadpool_limits(limits=1), ThreadPoolExecutor(THREADS, "fedbandit-merge") as pool:
-        try:
-            worker = _Worker(url, link, pool)
-        except LocalError as error:
-            link.sendall(packed(Failed("", "", [], "store", str(error))))
-            return
-        worker.say(Ready())
-        while isinstance(message := _read(stream), Take):
-            worker.take(message)
-    worker.close()
+def _serve(url: str, link: _Link) -> None:
+    try:
+        store = open_store(url)
+    except LocalError as error:
+        link.say(Failed("", "", [], "store", str(error)))
+        return
+    link.say(Ready())
+    try:
+        with threadpool_limits(limits=1):
+            _merge_alone(store, link) if store.writers == 1 else _merge_beside(store, link)
+    except (EOFError, ConnectionResetError):
+        store.close()
 
 
-def _read(stream: BinaryIO) -> Message | None:
-    """Return the next message, or nothing at the end."""
-    head = stream.read(LENGTH_BYTES)
-    if len(head) < LENGTH_BYTES:
-        return None
-    body = stream.read(length(head))
-    return unpacked(body) if len(body) == length(head) else None
+def _merge_alone(store: Store, link: _Link) -> None:
+    """Merge in this thread: the store lets one model be written at a time anyway.
+
+    Nothing is read while a batch is merged, so that whatever came meanwhile makes up the next one.
+    """
+    todo: deque[Callable[[], None]] = deque()
+    worker = _Worker(store, link, todo.append)
+    while True:
+        while _pass_on(link, worker, wait=not todo):
+            pass
+        if todo:
+            todo.popleft()()
+
+
+def _merge_beside(store: Store, link: _Link) -> None:
+    """Merge in threads, so that a model that waits for the store keeps no other one waiting."""
+    with ThreadPoolExecutor(store.writers, "fedbandit-merge") as pool:
+        worker = _Worker(store, link, pool.submit)
+        while True:
+            _pass_on(link, worker, wait=True)
+
+
+def _pass_on(link: _Link, worker: _Worker, *, wait: bool) -> bool:
+    """Queue what has come; say whether anything was whole."""
+    some = False
+    for message, body in link.read(wait=wait):
+        if isinstance(message, Take):
+            worker.take(message, body)
+            some = True
+    return some
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -12,6 +11,7 @@ from fedbandit.service.intake import Arrived, Intake, Outcome
 from fedbandit.service.model import Served, recipe_of
 from fedbandit.service.store import Store
 
+Submit = Callable[[Callable[[], None]], object]
 BATCH: Final = 64  # uploads merged in one transaction, at most
 
 
@@ -33,16 +33,17 @@ class Merged:
 
 
 class Merger:
-    """Has the syncs of one model taken in, batch by batch, by a thread of a pool; tells of each.
+    """Has the syncs of one model taken in, batch by batch, and tells of each.
 
-    A thread is taken while something waits, so that a model that has to wait for the store keeps no
-    other one waiting. ``tell`` is called in that thread.
+    A batch is handed to ``submit`` as soon as something waits and none is under way: to a pool of
+    threads, so that a model that has to wait for the store keeps no other one waiting, or to
+    whoever runs one after another. ``tell`` is called where the batch is run.
     """
 
     def __init__(
-        self, store: Store, address: Address, pool: Executor, tell: Callable[[Merged], None]
+        self, store: Store, address: Address, submit: Submit, tell: Callable[[Merged], None]
     ) -> None:
-        self._store, self._address, self._pool, self._tell = store, address, pool, tell
+        self._store, self._address, self._submit, self._tell = store, address, submit, tell
         self._lock, self._busy = Lock(), False
         self._waiting: deque[tuple[int, Arrived]] = deque()
         self._intake: Intake | None = None
@@ -54,19 +55,17 @@ class Merger:
             if self._busy:
                 return
             self._busy = True
-        self._pool.submit(self._work)
+        self._submit(self._work)
 
     def _work(self) -> None:
-        while taken := self._next():
-            numbers, arrived = zip(*taken, strict=True)
-            self._tell(Merged(self._address, numbers, self._outcomes(arrived)))
-
-    def _next(self) -> list[tuple[int, Arrived]]:
+        """Take in one batch, and have the next one taken in if more came meanwhile."""
+        most = min(len(self._waiting), BATCH)
+        numbers, arrived = zip(*(self._waiting.popleft() for _ in range(most)), strict=True)
+        self._tell(Merged(self._address, numbers, self._outcomes(arrived)))
         with self._lock:
-            most = min(len(self._waiting), BATCH)
-            taken = [self._waiting.popleft() for _ in range(most)]
-            self._busy = bool(taken)
-        return taken
+            again = self._busy = bool(self._waiting)
+        if again:
+            self._submit(self._work)
 
     def _outcomes(self, arrived: Sequence[Arrived]) -> Sequence[Outcome] | Exception:
         try:

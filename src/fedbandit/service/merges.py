@@ -4,14 +4,12 @@ import asyncio
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import Final, Protocol
+from typing import Protocol
 
 from fedbandit.service.batch import Answer
 from fedbandit.service.intake import Arrived, Outcome
 from fedbandit.service.merger import Address, Merged, Merger
 from fedbandit.service.store import Store
-
-THREADS: Final = 4
 
 
 class Merges(Protocol):
@@ -80,7 +78,7 @@ class ThreadMerges:
     def __init__(self, store: Store) -> None:
         self.batches: Counter[str] = Counter()
         self._store, self._asked = store, Asked()
-        self._pool = ThreadPoolExecutor(THREADS, "fedbandit-merge")
+        self._pool = ThreadPoolExecutor(store.writers, "fedbandit-merge")
         self._mergers: dict[Address, Merger] = {}
 
     async def take(self, address: Address, arrived: Arrived) -> Answer:
@@ -92,7 +90,7 @@ class ThreadMerges:
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(self._told, merged)
 
-            self._mergers[address] = Merger(self._store, address, self._pool, tell)
+            self._mergers[address] = Merger(self._store, address, self._pool.submit, tell)
         number, answer = self._asked.ask()
         self._mergers[address].put(number, arrived)
         return await answer

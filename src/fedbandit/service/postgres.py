@@ -51,6 +51,7 @@ class Postgres:
     dialect = Dialect(
         blob="BYTEA", integer="BIGINT", real="DOUBLE PRECISION", clustered="", lock=" FOR UPDATE"
     )
+    writers = 4
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -61,6 +61,11 @@ class SqlStore:
             database.close()
             raise
 
+    @property
+    def writers(self) -> int:
+        """How many models can be written at once."""
+        return self._database.writers
+
     def create(self, model: Model, state: bytes) -> None:
         """Add a model."""
         with self._writing(f"model {model.name!r}") as session:

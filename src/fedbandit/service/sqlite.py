@@ -37,6 +37,7 @@ class Sqlite:
     dialect = Dialect(
         blob="BLOB", integer="INTEGER", real="REAL", clustered=" WITHOUT ROWID", lock=""
     )
+    writers = 1
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self._path = path

@@ -105,6 +105,11 @@ class Store(Protocol):
     - Methods may be called from any thread.
     """
 
+    @property
+    def writers(self) -> int:
+        """How many models it can write at once; with more, blocks of ``lock`` take turns."""
+        ...
+
     def create(self, model: Model, state: bytes) -> None:
         """Add a model."""
         ...

@@ -38,9 +38,9 @@ def opens(token: Token | None, digest: bytes, *, model: str | None, agent: str |
     return same and token is not None
 
 
-def bearer(header: str | None) -> str:
+def bearer(header: str) -> str:
     """Return the token in an Authorization header, or nothing."""
-    scheme, _, secret = (header or "").partition(" ")
+    scheme, _, secret = header.partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 

@@ -9,12 +9,14 @@ may, those are sent away that take more than their share, so that many slow send
 keep nobody from sending a small one.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Generic, TypeVar
 
 from fedbandit.service.refusal import not_now, too_many
 from fedbandit.service.settings import Settings
+
+T = TypeVar("T")
 
 
 class Turns:
@@ -22,7 +24,7 @@ class Turns:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._talking: Counter[tuple[str, str]] = Counter()
+        self._talking: dict[tuple[str, str], int] = {}
         self.queued, self._bytes = 0, 0
         self._bodies, self._arriving = 0, 0
 
@@ -32,18 +34,13 @@ class Turns:
         if crowded or self.queued >= self._settings.queue:
             raise not_now("coordinator", "too many syncs are under way")
 
-    @contextmanager
-    def talking(self, model: str, agent: str) -> Iterator[None]:
+    def talking(self, model: str, agent: str) -> "_Held[tuple[str, str]]":
         """Hold one of an agent's turns; raise Refusal (429) if it holds all of them already."""
-        if self._talking[model, agent] >= self._settings.turns:
+        who = model, agent
+        if self._talking.get(who, 0) >= self._settings.turns:
             raise too_many("agent", "this agent has as many requests under way as it may have")
-        self._talking[model, agent] += 1
-        try:
-            yield
-        finally:
-            self._talking[model, agent] -= 1
-            if not self._talking[model, agent]:
-                del self._talking[model, agent]
+        self._talking[who] = self._talking.get(who, 0) + 1
+        return _Held(self._leave, who)
 
     @contextmanager
     def arriving(self) -> Iterator[Callable[[int], None]]:
@@ -70,14 +67,33 @@ class Turns:
             self._bodies -= 1
             self._arriving -= mine
 
-    @contextmanager
-    def waiting(self, size: int) -> Iterator[None]:
+    def waiting(self, size: int) -> "_Held[int]":
         """Hold a place in the queue for a body of some bytes; raise Refusal (503) if it is full."""
         self.check_queue(size)
         self.queued += 1
         self._bytes += size
-        try:
-            yield
-        finally:
-            self.queued -= 1
-            self._bytes -= size
+        return _Held(self._unqueue, size)
+
+    def _leave(self, who: tuple[str, str]) -> None:
+        self._talking[who] -= 1
+        if not self._talking[who]:
+            del self._talking[who]
+
+    def _unqueue(self, size: int) -> None:
+        self.queued -= 1
+        self._bytes -= size
+
+
+class _Held(Generic[T]):
+    """What is held for as long as a block runs, and given back after it."""
+
+    __slots__ = ("_give_back", "_what")
+
+    def __init__(self, give_back: Callable[[T], None], what: T) -> None:
+        self._give_back, self._what = give_back, what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        self._give_back(self._what)
