@@ -20,7 +20,7 @@ with atheris.instrument_imports(include=["fedbandit.wire", "fedbandit.service"])
     from fedbandit import wire
     from fedbandit.errors import InvalidMessage
     from fedbandit.service.door import check_sync
-    from fedbandit.service.merging import check_upload, merge
+    from fedbandit.service.merging import merge
     from fedbandit.service.model import Served, new_model, server_at
     from fedbandit.service.refusal import Refusal
 
@@ -56,7 +56,6 @@ def try_sync(served: Served, sync: wire.Sync) -> None:
         before = wire.encode(server.download())
         try:
             check_sync(served, sync)
-            check_upload(served.recipe, sync.upload)
             merge(served.recipe, server, [sync.upload])
         except (InvalidMessage, Refusal):
             if wire.encode(server.download()) != before:

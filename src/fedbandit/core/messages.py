@@ -1,6 +1,7 @@
 """What agents and server say to each other, as frozen values."""
 
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
@@ -75,7 +76,7 @@ def check_moment(moment: Array, count: int, dimension: int) -> None:
     fits = (
         moment.dtype == np.float64
         and moment.shape == (dimension,)
-        and bool(np.isfinite(moment).all())
+        and (isfinite(moment.sum()) or bool(np.isfinite(moment).all()))  # a sum may overflow
         and isinstance(count, int | np.integer)
         and count >= 0
     )

@@ -9,7 +9,7 @@ from fedbandit.core.messages import Upload
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.ledger import Ledger
-from fedbandit.service.merging import check_upload, merge
+from fedbandit.service.merging import merge
 from fedbandit.service.model import Served, server_at
 from fedbandit.service.store import Locked, Store
 
@@ -161,7 +161,6 @@ class _Sorting:
             if copied is not None:
                 return _Merge(False, copied)
             self._check_count(sync.upload)
-            check_upload(self._served.recipe, sync.upload)
         except InvalidMessage as error:
             return error
         self.new.append(sync.upload)

@@ -10,8 +10,8 @@ that arms were played, and by no more than rewards of R would. A corrected estim
 moment what the sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows:
 the bounds make room for as much (``Memory.moved``, ``rounding_room``).
 
-That costs O(l d). Whether a sketch's rows are orthogonal, O(l^2 d), and whether the sum is sound is
-asked by ``merging``, in another thread.
+That costs O(l d). Last comes what the recipe's server asks: O(l^2 d) for a sketch, whose rows must
+be orthogonal. Whether the sum is sound is asked by ``merging``.
 """
 
 from http import HTTPStatus
@@ -22,9 +22,11 @@ import numpy as np
 from fedbandit.core.linalg import Array
 from fedbandit.core.messages import Upload, check_moment
 from fedbandit.core.narrow import Narrow, rounding_room
+from fedbandit.core.recipe import Recipe
 from fedbandit.core.summary import Gram, Sketch
 from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.evidence import evidence
+from fedbandit.service.merging import at_fault
 from fedbandit.service.model import Served
 from fedbandit.service.refusal import Refusal
 from fedbandit.wire import Sync
@@ -44,6 +46,18 @@ def check_sync(served: Served, sync: Sync) -> None:
         raise Refusal(HTTPStatus.CONFLICT, "fingerprint", message)
     with np.errstate(all="ignore"):  # what overflows compares as too large
         _check_upload(served, sync.upload)
+        check_summary(served.recipe, sync.upload)
+
+
+def check_summary(recipe: Recipe, upload: Upload) -> None:
+    """Raise InvalidMessage unless the recipe's server takes this summary.
+
+    Cost O(l^2 d) for a sketch, whose rows must be orthogonal, and O(d^2) for a Gram matrix.
+    """
+    try:
+        recipe.parts.memory.check(upload.summary)
+    except InvalidMessage as error:
+        raise InvalidMessage(str(error), field=at_fault(upload)) from error
 
 
 def _check_upload(served: Served, upload: Upload) -> None:

@@ -22,18 +22,6 @@ from fedbandit.errors import InvalidMessage, complaint
 _SKEW = 5e-12  # half of what agents take: their products are rounded in another order
 
 
-def check_upload(recipe: Recipe, upload: Upload) -> None:
-    """Raise InvalidMessage unless the recipe's server takes this summary.
-
-    Cost O(l^2 d) for a sketch, whose rows must be orthogonal, and O(d^2) for a Gram matrix.
-    """
-    try:
-        with np.errstate(all="ignore"):  # what overflows compares as too large
-            recipe.parts.memory.check(upload.summary)
-    except InvalidMessage as error:
-        raise InvalidMessage(str(error), field=_at_fault(upload)) from error
-
-
 def merge(recipe: Recipe, server: Server, uploads: Sequence[Upload]) -> None:
     """Merge checked uploads; raise InvalidMessage, and change nothing, if the sum is not sound.
 
@@ -41,7 +29,7 @@ def merge(recipe: Recipe, server: Server, uploads: Sequence[Upload]) -> None:
     for sketches and O(d^2) for Gram matrices.
     """
     before = server.summary, server.moment, server.count, server.version
-    field = _at_fault(uploads[0])
+    field = at_fault(uploads[0])
     try:
         with np.errstate(all="ignore"):  # what overflows is found below
             server.merge(uploads)
@@ -54,7 +42,8 @@ def merge(recipe: Recipe, server: Server, uploads: Sequence[Upload]) -> None:
         raise InvalidMessage(str(error), field=field) from error
 
 
-def _at_fault(upload: Upload) -> str:
+def at_fault(upload: Upload) -> str:
+    """Return the name of the field that says what the arms were."""
     return "upload.summary.matrix" if isinstance(upload.summary, Gram) else "upload.summary.rows"
 
 

@@ -82,6 +82,9 @@ def unwired(summary: WiredSummary, moment: WiredVector, place: str) -> tuple[Sen
     return _full(summary, place), _array(moment, f"{place}moment")
 
 
+_F8 = np.dtype("<f8")
+
+
 def _matrix(array: Array) -> _Matrix:
     return _Matrix((array.shape[0], array.shape[1]), _bytes(array))
 
@@ -136,7 +139,7 @@ def _full(wired: _Gram | _Sketch, place: str) -> Sent:
 
 def _array(tensor: WiredVector | _Matrix, field: str) -> Array:
     shape = tensor.shape
-    sound = shape[-1] > 0 and all(0 <= side <= _LONGEST for side in shape)
+    sound = shape[-1] > 0 and min(shape) >= 0 and max(shape) <= _LONGEST
     if not sound or prod(shape) * WIDTH != len(tensor.data):
         refuse(field, f"an array of shape {shape} in {len(tensor.data)} bytes")
-    return np.frombuffer(tensor.data, dtype="<f8").astype(np.float64, copy=False).reshape(shape)
+    return np.frombuffer(tensor.data, _F8).astype(np.float64, copy=False).reshape(shape)
