@@ -1,16 +1,20 @@
 """Load on one machine: a durable coordinator against the same server that echoes the same bytes.
 
-``python -m benchmarks.load`` posts syncs of d = 100, l = 40 from 8 connections, first to an echo
-(same framework, same bodies in, as many bytes out), then to a coordinator on SQLite, turn and turn
-about, and prints throughput, p50 and p99 of both and their ratio, and whether that reaches the
-target. ``--minutes`` goes on posting, watches memory and the store's size, and says whether they
-grew from the first quarter of that time to the last.
+``python -m benchmarks.load`` posts syncs of d = 100, l = 40 from 8 connections to three servers,
+turn and turn about, once every registered agent has been seen:
+
+- *bare*: the framework alone, with an endpoint that returns the body;
+- *echo*: the coordinator with all that it asks of a request (tokens, names, limits, turns), which
+  returns the body instead of merging it;
+- *sync*: the coordinator on SQLite, merging, and on disk before it answers.
+
+It prints throughput, p50, p99 and CPU time of each, what the third reaches of the others, and
+whether that is the target. ``--minutes`` goes on posting, watches memory and the store's size, and
+says whether they grew from the first quarter of that time to the last.
 """
 
 import argparse
 import asyncio
-import http.client
-import multiprocessing as mp
 import os
 import sqlite3
 import statistics
@@ -18,17 +22,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 import fedbandit as fb
+from benchmarks.load_senders import Agent, post, sync_bodies
 from fedbandit import wire
 from fedbandit.core.summary import sketch_of
+from fedbandit.service.app import app_of
+from fedbandit.service.batch import Answer
+from fedbandit.service.coordinator import Coordinator
+from fedbandit.service.intake import Arrived
+from fedbandit.service.listen import Address
+from fedbandit.service.merger import Address as Place
 from fedbandit.service.model import new_model
+from fedbandit.service.run import _config, _listener, _serve
+from fedbandit.service.settings import Settings
 from fedbandit.service.store import Archive, Store
 from fedbandit.service.stores import open_store
 from fedbandit.service.tokens import new_token
@@ -55,10 +72,51 @@ class Measured:
 
 @dataclass(frozen=True)
 class Serving:
-    """A server in a process of its own."""
+    """A server in processes of its own."""
 
     process: "subprocess.Popen[str]"
     address: str
+
+    @property
+    def pids(self) -> list[int]:
+        """The ids of its processes."""
+        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return [self.process.pid, *(int(i) for each in children for i in each.read_text().split())]
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that it has used, threads and kernel included."""
+        fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2] for pid in self.pids]
+        ticks = sum(int(tick) for each in fields for tick in each.split()[11:13])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def resident(self) -> float:
+        """Return the resident memory that it holds, in MB."""
+        pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids]
+        return sum(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.terminate()
+        self.process.wait()
+
+
+@dataclass
+class Load:
+    """Who posts, and what."""
+
+    agents: list[Agent]
+    senders: int
+    bodies: list[bytes] = field(
+        default_factory=lambda: sync_bodies([upload(s) for s in range(8)], wire.fingerprint(RECIPE))
+    )
+
+    def on(self, server: Serving, seconds: float) -> Measured:
+        """Return what a server achieves."""
+        before = server.cpu_seconds()
+        took = post(server.address, self.agents, self.bodies, senders=self.senders, seconds=seconds)
+        cpu = 1000 * (server.cpu_seconds() - before) / len(took)
+        cuts = statistics.quantiles(took, n=100)
+        return Measured(len(took) / seconds, 1000 * cuts[49], 1000 * cuts[98], cpu)
 
 
 def upload(seed: int) -> fb.Upload:
@@ -68,51 +126,7 @@ def upload(seed: int) -> fb.Upload:
     return fb.Upload(0, sketch_of(arms, shed=0.0, size=SKETCH), rng.standard_normal(DIMENSION), 60)
 
 
-def post_for(address: str, agents: list[tuple[str, str]], seconds: float, pipe: Connection) -> None:
-    """Post syncs for a while, one after another; send back how long each took."""
-    place = urlsplit(address)
-    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
-    messages, mark = [upload(seed) for seed in range(8)], wire.fingerprint(RECIPE)
-    life, took, sequence = bytes(16), [], time.time_ns()  # one life goes on from turn to turn
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        agent, secret = agents[sequence % len(agents)]
-        sequence += 1
-        sync = wire.Sync(mark, life, sequence, messages[sequence % 8])
-        body = wire.encode_sync(sync)
-        headers = {"Content-Type": wire.MEDIA_TYPE, "Authorization": f"Bearer {secret}"}
-        started = time.perf_counter()
-        connection.request("POST", f"/v1/models/load/agents/{agent}/sync", body, headers)
-        answer = connection.getresponse()
-        data = answer.read()
-        took.append(time.perf_counter() - started)
-        if answer.status != 200:
-            raise SystemExit(f"{answer.status}: {data[:300]!r}")
-    pipe.send(took)
-
-
-def measure(
-    server: Serving, agents: list[tuple[str, str]], *, senders: int, seconds: float
-) -> Measured:
-    """Return what ``senders`` processes at once achieve."""
-    pipes, processes, before = [], [], cpu_seconds(server.process)
-    for number in range(senders):
-        mine, theirs = mp.Pipe()
-        share = agents[number::senders]
-        process = mp.Process(target=post_for, args=(server.address, share, seconds, theirs))
-        process.start()
-        theirs.close()
-        pipes.append(mine)
-        processes.append(process)
-    took = sorted(each for pipe in pipes for each in pipe.recv())
-    for process in processes:
-        process.join()
-    cuts = statistics.quantiles(took, n=100)
-    cpu = 1000 * (cpu_seconds(server.process) - before) / len(took)
-    return Measured(len(took) / seconds, 1000 * cuts[49], 1000 * cuts[98], cpu)
-
-
-def register(store: Store, number: int) -> list[tuple[str, str]]:
+def register(store: Store, number: int) -> list[Agent]:
     """Make a model and tokens for many agents; return agents and tokens."""
     model, state = new_model("load", RECIPE)
     agents = [f"agent-{index}" for index in range(number)]
@@ -128,98 +142,120 @@ def serving(*words: str) -> Serving:
     return Serving(process, process.stdout.readline().split()[-1])
 
 
-def cpu_seconds(process: "subprocess.Popen[str]") -> float:
-    """Return the CPU time that a process has used, threads and kernel included."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def echo() -> None:
-    """Serve an echo: the same framework, settings and sizes, and nothing else."""
-    import uvicorn
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
-
-    from fedbandit.service.listen import Address
-    from fedbandit.service.run import _config, _listener, _serve
-    from fedbandit.service.settings import Settings
+def be_bare() -> None:
+    """Serve an echo by the framework alone."""
 
     async def answer(request: Request) -> Response:
         return Response(await request.body(), media_type=wire.MEDIA_TYPE)
 
     path = "/v1/models/{model}/agents/{agent}/sync"
-    app = Starlette(routes=[Route(path, answer, methods=["POST"])])
-    config = _config(app, Settings())
+    _run(Starlette(routes=[Route(path, answer, methods=["POST"])]))
+
+
+def be_echo(url: str) -> None:
+    """Serve an echo by a coordinator."""
+    _run(app_of(Coordinator(open_store(url), Settings(), merges=Echo())))
+
+
+class Echo:
+    """Returns a body instead of merging it."""
+
+    def __init__(self) -> None:
+        self.batches: Counter[str] = Counter()
+
+    async def take(self, _: Place, arrived: Arrived) -> Answer:
+        """Return it at once."""
+        return Answer(b"", arrived.body, merged=True)
+
+    async def stop(self, _: float) -> bool:
+        """Have nothing to finish."""
+        return True
+
+
+def _run(app: Starlette) -> None:
     listener = _listener(Address(host="127.0.0.1", port=0))
     print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-    asyncio.run(_serve(uvicorn.Server(config), listener, idle_seconds=60.0))
-
-
-def resident(process: "subprocess.Popen[str]") -> float:
-    """Return the resident memory of a process in MB."""
-    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    server = uvicorn.Server(_config(app, Settings()))
+    asyncio.run(_serve(server, listener, idle_seconds=60.0))
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--senders", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--minutes", type=float, default=0.0, help="soak afterwards")
     parser.add_argument("--registered", type=int, default=REGISTERED)
-    parser.add_argument("--echo", action="store_true", help="be the echo")
+    parser.add_argument("--bare", action="store_true", help="be the framework's echo")
+    parser.add_argument("--echo", metavar="STORE", help="be the coordinator's echo")
     arguments = parser.parse_args()
-    if arguments.echo:
-        echo()
+    if arguments.bare:
+        be_bare()
+    elif arguments.echo:
+        be_echo(arguments.echo)
     else:
-        compare(arguments)
+        with tempfile.TemporaryDirectory() as place:
+            compare(Path(place) / "load.db", arguments)
 
 
-def compare(arguments: argparse.Namespace) -> None:
-    """Measure echo and coordinator, turn and turn about."""
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "load.db"
-        store = open_store(f"sqlite:///{path}", create=True)
-        agents = register(store, arguments.registered)
-        store.close()
-        words = ("serve", "--store", f"sqlite:///{path}", "--listen", "127.0.0.1:0")
-        coordinator = serving("fedbandit.cli", *words)
-        echoing = serving("benchmarks.load", "--echo")
-        try:
-            load = {"senders": arguments.senders, "seconds": arguments.seconds}
-            ratios = []
-            for _ in range(arguments.turns):
-                plain, real = (measure(each, agents, **load) for each in (echoing, coordinator))
-                ratios.append(real.rate / plain.rate)
-                print(f"echo  {plain}\nsync  {real}\nratio {ratios[-1]:.2f}", flush=True)
-            median = statistics.median(ratios)
-            print(f"median ratio {median:.2f}")
-            print(f"target {TARGET:.2f}: {'met' if median >= TARGET else 'missed'}", flush=True)
-            soak(coordinator, agents, path, arguments)
-        finally:
-            for each in (coordinator, echoing):
-                each.process.terminate()
-                each.process.wait()
-        check = sqlite3.connect(path).execute("SELECT version, length(state) FROM models")
-        print("stored version and state bytes:", *check.fetchone())
+def compare(path: Path, arguments: argparse.Namespace) -> None:
+    """Measure all three, turn and turn about."""
+    url = f"sqlite:///{path}"
+    store = open_store(url, create=True)
+    load = Load(register(store, arguments.registered), arguments.senders)
+    store.close()
+    servers = {
+        "bare": serving("benchmarks.load", "--bare"),
+        "echo": serving("benchmarks.load", "--echo", url),
+        "sync": serving("fedbandit.cli", "serve", "--store", url, "--listen", "127.0.0.1:0"),
+    }
+    try:
+        for name in ("echo", "sync"):
+            see_everybody(servers[name], load)
+        turns = [
+            {name: shown(name, load.on(each, arguments.seconds)) for name, each in servers.items()}
+            for _ in range(arguments.turns)
+        ]
+        conclude([{name: each.rate for name, each in turn.items()} for turn in turns])
+        soak(servers["sync"], load, path, arguments.minutes)
+    finally:
+        for each in servers.values():
+            each.stop()
+    check = sqlite3.connect(path).execute("SELECT version, length(state) FROM models")
+    print("stored version and state bytes:", *check.fetchone())
 
 
-def soak(
-    coordinator: Serving,
-    agents: list[tuple[str, str]],
-    path: Path,
-    arguments: argparse.Namespace,
-) -> None:
+def see_everybody(server: Serving, load: Load) -> None:
+    """Post as every agent at least once: from then on nobody is new."""
+    sent = 0.0
+    while sent < 1.5 * len(load.agents):
+        sent += 2.0 * load.on(server, 2.0).rate
+
+
+def shown(name: str, measured: Measured) -> Measured:
+    """Print what was measured."""
+    print(f"{name}  {measured}", flush=True)
+    return measured
+
+
+def conclude(rates: list[dict[str, float]]) -> None:
+    """Print what merging leaves of the throughput, and whether it is enough."""
+    for other in ("bare", "echo"):
+        ratios = sorted(each["sync"] / each[other] for each in rates)
+        spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+        print(f"sync / {other}: {statistics.median(ratios):.2f} (median; {spread})")
+    median = statistics.median(each["sync"] / each["echo"] for each in rates)
+    print(f"target {TARGET:.2f} of the echo: {'met' if median >= TARGET else 'missed'}", flush=True)
+
+
+def soak(coordinator: Serving, load: Load, path: Path, minutes: float) -> None:
     """Go on posting, print memory and the store's size as they develop, and whether they grew."""
-    end, memory, store = time.monotonic() + 60 * arguments.minutes, [], []
+    end, memory, store = time.monotonic() + 60 * minutes, [], []
     while time.monotonic() < end:
-        real = measure(coordinator, agents, senders=arguments.senders, seconds=20.0)
+        real = load.on(coordinator, 20.0)
         size = sum(each.stat().st_size for each in path.parent.iterdir()) / 1e6
-        memory.append(resident(coordinator.process))
+        memory.append(coordinator.resident())
         store.append(size)
         print(f"{real}  memory {memory[-1]:.0f} MB  store {size:.1f} MB", flush=True)
     if memory:
