@@ -67,7 +67,8 @@ def steps_of(do: Callable[[], object]) -> list[tuple[str, int]]:
 def test_a_token_that_does_not_fit_takes_the_same_way_whatever_it_was_tried_on(url: str) -> None:
     """Neither agents nor models can be found out by how long a refusal takes, or by its bytes."""
     mine, stranger = make_token(url, model="news", agent="phone"), "x" * 43
-    app, told = make_app(open_store(url), Settings(remember_seconds=0.0)), set()
+    settings = Settings(remember_seconds=0.0, refusal_seconds=0.0)
+    app, told = make_app(open_store(url), settings), set()
 
     def refused(secret: str, model: str, agent: str) -> None:
         told.add(asyncio.run(_answer(app, state_path(model, agent), secret)))
@@ -78,6 +79,22 @@ def test_a_token_that_does_not_fit_takes_the_same_way_whatever_it_was_tried_on(u
         assert all(way == ways[0] for way in ways)
     assert len(told) == 1
     assert told.pop()[0] == 401
+
+
+def test_a_refusal_takes_as_long_for_a_token_that_is_known_as_for_one_that_is_not(url: str) -> None:
+    """Also where one is in the coordinator's memory, and the other one is in no store."""
+    mine, stranger = make_token(url, model="news", agent="phone"), "x" * 43
+    pause = 0.3
+    app = make_app(open_store(url), Settings(remember_seconds=60.0, refusal_seconds=pause))
+
+    async def play() -> None:
+        assert (await _answer(app, state_path(), mine))[0] == 200  # now it is remembered
+        for secret in (mine, stranger, ""):
+            began = time.monotonic()
+            assert (await _answer(app, state_path(agent="other"), secret))[0] == 401
+            assert time.monotonic() - began >= pause  # longer than any of them needs
+
+    asyncio.run(play())
 
 
 async def _answer(app: Any, path: str, secret: str) -> tuple[int, tuple[Any, ...], bytes]:

@@ -77,14 +77,21 @@ class Coordinator:
 
         Where the store will be ``asked_again`` before anything is told or changed, a token that was
         good once for these names will do. Without tokens there is no digest.
+
+        Whoever is refused is so after ``refusal_seconds``, and after the store was asked: how long
+        it took says nothing about what was found, or remembered.
         """
         if self.settings.open:
             return None
-        digest = digest_of(secret)
+        began, digest = time.monotonic(), digest_of(secret)
         if asked_again and (digest, model, agent) in self._admitted:
             return digest
-        if not opens(await self._token(digest), digest, model=model, agent=agent):
-            raise unauthorised()
+        token = self._remembered(digest)
+        if not opens(token, digest, model=model, agent=agent):  # or not known: all the same
+            token = await self._read_token(digest)
+            if not opens(token, digest, model=model, agent=agent):
+                await asyncio.sleep(began + self.settings.refusal_seconds - time.monotonic())
+                raise unauthorised()
         if len(self._admitted) >= _REMEMBERED:
             self._admitted.clear()
         self._admitted.add((digest, model, agent))
@@ -97,7 +104,8 @@ class Coordinator:
         """
         if digest is None:
             return
-        if not opens(await self._token(digest), digest, model=model, agent=agent):
+        token = self._remembered(digest) or await self._read_token(digest)
+        if not opens(token, digest, model=model, agent=agent):
             self._admitted.discard((digest, model, agent))
             raise unauthorised()
 
@@ -174,10 +182,11 @@ class Coordinator:
         self._reads.shutdown(wait=not self.abandoned, cancel_futures=True)
         self._store.close()
 
-    async def _token(self, digest: bytes) -> Token | None:
+    def _remembered(self, digest: bytes) -> Token | None:
         until, known = self._tokens.get(digest, (0.0, None))
-        if known is not None and until > time.monotonic():
-            return known
+        return known if until > time.monotonic() else None
+
+    async def _read_token(self, digest: bytes) -> Token | None:
         token = await self._asked(lambda: self._store.token(digest))
         if token is None:
             self._tokens.pop(digest, None)

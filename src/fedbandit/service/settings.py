@@ -11,14 +11,15 @@ class Settings:
     """Bounds in numbers and seconds.
 
     ``open``: let anyone in without a token who asks for one of its own names, or one of
-    ``allowed_hosts``, in lower case. ``queue`` and ``queue_bytes``: whole syncs under way at
-    once, over all models; more are answered 503. ``turns``: requests of one agent under way at
-    once, whole or not; more are answered 429. It has one on its way at a time, and perhaps one that
-    was cut off. ``body_seconds``: for a
-    sender to send its body. ``remember_seconds``: how long tokens and recipes read from the store
-    are believed; a revoked token is refused after that at the latest, and merges nothing at once.
-    ``stop_seconds``: for what was accepted, when told to stop. ``connections``: open at once;
-    whoever asks for more on another one is answered 503.
+    ``allowed_hosts``, in lower case. ``queue`` and ``queue_bytes``: whole syncs under way at once,
+    over all models; more are answered 503. ``turns``: requests of one agent under way at once,
+    whole or not; more are answered 429. It has one on its way at a time, and perhaps one that was
+    cut off. ``body_seconds``: for a sender to send its body. ``remember_seconds``: how long tokens
+    and recipes read from the store are believed; a revoked token is refused after that at the
+    latest, and merges nothing at once. ``refusal_seconds``: from the head of a request to the
+    answer that its token does not open this door. ``stop_seconds``: for what was accepted, when
+    told to stop. ``connections``: open at once; whoever asks for more on another one is answered
+    503.
     """
 
     open: bool = False
@@ -29,5 +30,6 @@ class Settings:
     body_seconds: float = 10.0
     idle_seconds: float = 30.0
     remember_seconds: float = 1.0
+    refusal_seconds: float = 0.05
     stop_seconds: float = 5.0
     connections: int = 4096
