@@ -44,14 +44,28 @@ class ProcessMerges:
         """End the process: by itself if it does so in time, else at once."""
         if self._worker is None:
             return True
-        worker = await self._worker
+        if not self._worker.done():  # it has been asked nothing yet
+            self._worker.cancel()
+        try:
+            worker = await self._worker
+        except (StoreError, asyncio.CancelledError):
+            return True
         return await worker.end(seconds)
 
     async def _running(self) -> "_Worker":
         known = self._worker
-        if known is None or (known.done() and (known.exception() or known.result().ended)):
+        if known is None or (known.done() and _is_over(known)):
             self._worker = known = asyncio.create_task(_started(self._url, self.batches))
-        return known.result() if known.done() else await asyncio.shield(known)
+        if known.done():
+            return known.result()
+        await asyncio.wait({known})  # whoever asks may be gone before it has started
+        if known.cancelled():
+            raise _gone()
+        return known.result()
+
+
+def _is_over(start: "asyncio.Task[_Worker]") -> bool:
+    return start.cancelled() or start.exception() is not None or start.result().ended
 
 
 class _Worker(asyncio.Protocol):
@@ -82,6 +96,7 @@ class _Worker(asyncio.Protocol):
         """Say to whoever still waits that nothing will come."""
         self.ended = True
         self._process.kill()
+        asyncio.get_running_loop().run_in_executor(None, self._process.wait)
         if not self.first.done():
             self.first.set_exception(_gone())
         self._asked.fail(_gone())
@@ -116,10 +131,15 @@ async def _started(url: str, batches: Counter[str]) -> _Worker:
     with theirs:
         command = [sys.executable, "-m", "fedbandit.service.merge_worker"]
         process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
-    loop = asyncio.get_running_loop()
-    _, worker = await loop.create_connection(lambda: _Worker(process, batches), sock=mine)
-    worker.say(Open(url))
-    said = await worker.first
+    try:
+        loop = asyncio.get_running_loop()
+        _, worker = await loop.create_connection(lambda: _Worker(process, batches), sock=mine)
+        worker.say(Open(url))
+        said = await worker.first
+    except BaseException:
+        process.kill()
+        mine.close()
+        raise
     if isinstance(said, Failed):
         raise StoreError(said.message)
     return worker

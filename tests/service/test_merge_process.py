@@ -1,0 +1,278 @@
+"""Merging in another process: what is asked is answered once, whatever becomes of that process."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.errors import StoreError, UnknownName
+from fedbandit.service.batch import Answer, Reborn
+from fedbandit.service.intake import Arrived
+from fedbandit.service.merge_messages import (
+    Failed,
+    Faulty,
+    Inbox,
+    Message,
+    Open,
+    Ready,
+    Take,
+    packed,
+    told,
+    understood,
+)
+from fedbandit.service.merge_process import ProcessMerges
+from fedbandit.service.merger import Address, Merged
+from fedbandit.service.merges import Merges, ThreadMerges
+from fedbandit.service.refusal import Refusal
+from fedbandit.service.store import Store
+from fedbandit.service.stores import open_store
+from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for
+from tests.service.running import make_model, start, stored
+
+NEWS = Address("news", "1")
+
+
+def _arrived(sync: wire.Sync, agent: str = "a") -> Arrived:
+    return Arrived(agent, wire.encode_sync(sync))
+
+
+# What is said ----------------------------------------------------------------------------------
+
+messages = st.one_of(
+    st.builds(Open, st.text()),
+    st.just(Ready()),
+    st.builds(
+        Take,
+        st.integers(0, 2**60),
+        st.text(),
+        st.text(),
+        st.text(),
+        st.none() | st.binary(max_size=40),
+    ),
+    st.builds(
+        Failed,
+        st.text(),
+        st.text(),
+        st.lists(st.integers(0, 99)),
+        st.sampled_from(["gone", "store", "fault"]),
+        st.text(),
+    ),
+)
+
+
+@given(st.lists(st.tuples(messages, st.binary(max_size=300))), st.integers(1, 70))
+def test_messages_arrive_whole_however_they_are_cut(
+    sent: list[tuple[Message, bytes]], size: int
+) -> None:
+    stream = b"".join(packed(message, along) for message, along in sent)
+    inbox = Inbox()
+    cut = [stream[start : start + size] for start in range(0, len(stream), size)]
+    assert [each for data in cut for each in inbox.arrived(data)] == sent
+
+
+answers = st.builds(
+    Answer, st.binary(max_size=9), st.sampled_from([b"one" * 9, b"two"]), st.booleans()
+)
+refusals = st.builds(Refusal, st.sampled_from([400, 401, 409, 410, 422]), st.text(), st.text())
+
+
+@given(st.lists(answers | refusals))
+def test_outcomes_come_back_as_they_were(outcomes: list[Any]) -> None:
+    numbers = list(range(len(outcomes)))
+    back = understood(*told(Merged(NEWS, numbers, outcomes)))
+    assert (back.address, list(back.numbers)) == (NEWS, numbers)
+    assert isinstance(back.outcomes, list)
+    for one, other in zip(outcomes, back.outcomes, strict=True):
+        assert type(one) is type(other)
+        if isinstance(one, Answer):
+            assert (one.body, one.merged) == (other.body, other.merged)
+        else:
+            assert (one.status, one.field, str(one)) == (other.status, other.field, str(other))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (Reborn(), Reborn),
+        (UnknownName("gone"), Reborn),
+        (StoreError("full"), StoreError),
+        (ZeroDivisionError("a secret"), Faulty),
+    ],
+)
+def test_failures_come_back_as_what_they_mean(error: Exception, kind: type[Exception]) -> None:
+    back = understood(*told(Merged(NEWS, [1], error)))
+    assert type(back.outcomes) is kind
+    assert "secret" not in str(back.outcomes)
+
+
+# What becomes of it ----------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["threads", "process"])
+def play(request: pytest.FixtureRequest, store_url: str) -> Callable[..., Any]:
+    """Return what runs a play with merges of either kind, on either store."""
+
+    def run(acts: Callable[[Merges, Store], Awaitable[Any]]) -> Any:
+        async def whole() -> Any:
+            store = open_store(store_url)
+            threads, process = ThreadMerges(store), ProcessMerges(store_url)
+            merges: Merges = threads if request.param == "threads" else process
+            try:
+                return await acts(merges, store)
+            finally:
+                assert await threads.stop(30.0)
+                assert await process.stop(30.0)
+                store.close()
+
+        return asyncio.run(whole())
+
+    make_model(store_url, "news", RECIPE)
+    make_model(store_url, "shop", GRAM)
+    return run
+
+
+def _address(store: Store, model: str = "news") -> Address:
+    return Address(model, store.model(model).incarnation)
+
+
+def test_many_at_once_are_merged_once_each_in_an_order(
+    play: Callable[..., Any], store_url: str
+) -> None:
+    syncs = {f"agent-{n}": sync_for(RECIPE, n) for n in range(30)}
+
+    async def acts(merges: Merges, store: Store) -> list[Answer]:
+        where = _address(store)
+        asked = [merges.take(where, _arrived(sync, agent)) for agent, sync in syncs.items()]
+        shop = merges.take(_address(store, "shop"), _arrived(sync_for(GRAM, 5)))
+        *answers, _ = await asyncio.gather(*asked, shop)
+        assert 0 < merges.batches["news"] <= len(syncs)
+        return answers
+
+    answers = [wire.decode_synced(each.body) for each in play(acts)]
+    assert sorted(each.version for each in answers) == list(range(1, len(syncs) + 1))
+    assert all(each.merged for each in answers)
+    assert stored(store_url).count == sum(sync.upload.count for sync in syncs.values())
+
+
+def test_what_is_refused_is_told_apart_from_what_is_not(play: Callable[..., Any]) -> None:
+    async def acts(merges: Merges, store: Store) -> None:
+        where = _address(store)
+        bodies = [wire.encode_sync(sync_for(RECIPE, 1)), b"noise", b""]
+        asked = [merges.take(where, Arrived(f"a{n}", body)) for n, body in enumerate(bodies)]
+        good, *bad = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(good, Answer)
+        assert all(isinstance(each, Refusal) and each.status == 422 for each in bad)
+
+    play(acts)
+
+
+def test_a_model_that_is_gone_or_another_one_says_so(play: Callable[..., Any]) -> None:
+    async def acts(merges: Merges, store: Store) -> None:
+        arrived = _arrived(sync_for(RECIPE, 1))
+        for address in (Address("news", "of another time"), Address("nowhere", "x")):
+            with pytest.raises((Reborn, UnknownName)):
+                await merges.take(address, arrived)
+        assert (await merges.take(_address(store), arrived)).merged
+
+    play(acts)
+
+
+def test_one_who_does_not_wait_for_the_answer_keeps_nobody_from_theirs(
+    play: Callable[..., Any],
+) -> None:
+    async def acts(merges: Merges, store: Store) -> None:
+        where = _address(store)
+        asked = [
+            asyncio.create_task(merges.take(where, _arrived(sync_for(RECIPE, n), f"agent-{n}")))
+            for n in range(6)
+        ]
+        await asyncio.sleep(0)
+        asked[2].cancel()
+        for number, task in enumerate(asked):
+            if number != 2:
+                assert (await task).merged
+
+    play(acts)
+
+
+# When the process ends -------------------------------------------------------------------------
+
+
+def _children() -> list[int]:
+    found = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return [int(pid) for each in found for pid in each.read_text().split()]
+
+
+def test_another_one_is_started_when_it_was_killed(sqlite_url: Callable[[], str]) -> None:
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    before = set(_children())
+
+    async def acts() -> None:
+        merges, store = ProcessMerges(url), open_store(url)
+        where = _address(store)
+        await merges.start()
+        (worker,) = set(_children()) - before
+        with store.lock("news"):  # so that it waits with the upload in its hands
+            asked = asyncio.create_task(merges.take(where, _arrived(sync_for(RECIPE, 1))))
+            await asyncio.sleep(0.2)
+            os.kill(worker, signal.SIGKILL)
+            with pytest.raises(StoreError, match="merging process"):
+                await asked
+        assert (await merges.take(where, _arrived(sync_for(RECIPE, 1)))).merged
+        assert await merges.stop(30.0)
+        store.close()
+
+    asyncio.run(acts())
+    assert set(_children()) <= before
+    assert wire.encode(stored(url)) == wire.encode(
+        merged(RECIPE, [sync_for(RECIPE, 1).upload]).download()
+    )
+
+
+def test_a_store_that_cannot_be_opened_is_what_it_says(tmp_path: Path) -> None:
+    async def acts() -> None:
+        merges = ProcessMerges(f"sqlite:///{tmp_path / 'none.db'}")
+        for _ in range(2):
+            with pytest.raises(StoreError, match="no such file"):
+                await merges.start()
+        await merges.stop(30.0)
+
+    asyncio.run(acts())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_for_the_whole_group_are_for_the_coordinator_alone(
+    sqlite_url: Callable[[], str], number: int
+) -> None:
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    process = start(url, "--open")
+    worker = process.worker
+    for pid in (worker, process.process.pid):
+        os.kill(pid, number)
+    assert process.process.wait(30) == 0
+    process.kill()
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{worker}/stat").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_it_ends_with_its_coordinator(sqlite_url: Callable[[], str]) -> None:
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    process = start(url, "--open")
+    worker = process.worker
+    process.kill()  # waits for the worker
+    assert not Path(f"/proc/{worker}/stat").exists()
+    assert isinstance(stored(url), fb.Download)
