@@ -167,6 +167,9 @@ class Echo:
         """Return it at once."""
         return Answer(b"", arrived.body, merged=True)
 
+    async def start(self) -> None:
+        """Have nothing to start."""
+
     async def stop(self, _: float) -> bool:
         """Have nothing to finish."""
         return True

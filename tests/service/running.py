@@ -97,11 +97,15 @@ class Process:
     @property
     def worker(self) -> int:
         """The id of the process that merges for it; waits for one that is being started."""
-        while True:
-            for thread in Path(f"/proc/{self.process.pid}/task").iterdir():
-                for child in (thread / "children").read_text().split():
-                    return int(child)
+        deadline = time.monotonic() + 60
+        while (found := self._worker()) is None:
+            assert time.monotonic() < deadline
             time.sleep(0.01)
+        return found
+
+    def _worker(self) -> int | None:
+        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return next((int(pid) for each in children for pid in each.read_text().split()), None)
 
     @property
     def pids(self) -> tuple[int, int]:
@@ -110,7 +114,7 @@ class Process:
 
     def kill(self) -> None:
         """End it without warning, and wait for the process that merges for it: that notices."""
-        worker = self.worker if self.process.poll() is None else None
+        worker = self._worker() if self.process.poll() is None else None
         self.process.kill()
         self._wait()
         while worker and Path(f"/proc/{worker}/stat").exists():

@@ -48,7 +48,7 @@ def _arrived(sync: wire.Sync, agent: str = "a") -> Arrived:
 # What is said ----------------------------------------------------------------------------------
 
 messages = st.one_of(
-    st.builds(Open, st.text()),
+    st.builds(Open, st.binary()),
     st.just(Ready()),
     st.builds(
         Take,

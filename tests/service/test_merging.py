@@ -74,7 +74,7 @@ def test_a_batch_whose_sum_is_not_sound_is_merged_one_by_one(
     answers = [wire.decode_synced(each.body) for each in outcomes if isinstance(each, Answer)]
     assert [each.version for each in answers if each.merged] == list(range(1, len(answers)))
     assert not answers[-1].merged
-    assert all(each.download.version == each.version for each in answers if each.merged)
+    assert {each.download.version for each in answers} == {len(answers) - 1}  # the last one's
     taken = [u for u, each in zip(uploads, outcomes, strict=False) if isinstance(each, Answer)]
     assert wire.encode(stored(url)) == wire.encode(merged(FLAT, taken).download())
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedbandit import wire
 from fedbandit.core.messages import Upload
@@ -79,7 +79,7 @@ class Committer:
         try:
             return self._commit(batch)
         except _Unsound:
-            return [outcome for posted in batch for outcome in self._commit([posted])]
+            return _sharing([outcome for posted in batch for outcome in self._commit([posted])])
 
     def _commit(self, batch: Sequence[Posted]) -> list[Outcome]:
         held, self._held = self._held, None  # a failure leaves nothing half merged behind
@@ -121,6 +121,15 @@ class Committer:
     def _head(self, posted: Posted, merge: "_Merge") -> bytes:
         mark, sequence = self._served.model.fingerprint, posted.sync.sequence
         return wire.synced_head(mark, merged=merge.merged, sequence=sequence, version=merge.version)
+
+
+def _sharing(outcomes: list[Outcome]) -> list[Outcome]:
+    """Return answers that all come with the last download: it has what the others have."""
+    answers = [each for each in outcomes if isinstance(each, Answer)]
+    return [
+        replace(each, download=answers[-1].download) if isinstance(each, Answer) else each
+        for each in outcomes
+    ]
 
 
 class _Unsound(Exception):

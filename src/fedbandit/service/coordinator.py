@@ -160,16 +160,24 @@ class Coordinator:
         return wire.encode_joined(joined)
 
     async def ready(self) -> None:
-        """Raise Refusal (503) if the coordinator is stopping or its store is away."""
+        """Raise Refusal (503) if it is stopping, cannot reach its store, or cannot merge."""
         if self.stopping:
             raise not_now("coordinator", "it is stopping")
         await self._asked(self._store.ping)
+        try:
+            await self._merges.start()
+        except LocalError as error:
+            raise self._store_away(error) from error
 
     async def metrics_text(self) -> str:
         """Return the metrics."""
         models = await self._asked(self._store.models)
         gauges = {"fedbandit_waiting": float(self.turns.queued)}
         return self.metrics.text(models, gauges, batches=self._merges.batches)
+
+    async def start(self) -> None:
+        """Have everything ready for the first sync; raise StoreError where that cannot be."""
+        await self._merges.start()
 
     async def stop(self) -> None:
         """Finish what was accepted, unless the store keeps it waiting, and let go of the store.

@@ -1,5 +1,6 @@
 """From the bytes of syncs to their answers: decoded, checked at the door, merged and committed."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,8 +9,10 @@ from fedbandit.errors import InvalidMessage
 from fedbandit.service.batch import Answer, Committer, Posted, Revoked
 from fedbandit.service.door import check_sync
 from fedbandit.service.model import Served
-from fedbandit.service.refusal import Refusal, refused, unauthorised
+from fedbandit.service.refusal import Refusal, failed, refused, unauthorised
 from fedbandit.service.store import Store
+
+_log = logging.getLogger("fedbandit.service")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +50,9 @@ class Intake:
             return refused(error)
         except Refusal as refusal:
             return refusal
+        except Exception as error:  # nobody else's upload is to fail for this one
+            _log.error("a check failed: %s", type(error).__name__)
+            return failed()
         return Posted(arrived.agent, sync, len(arrived.body), arrived.token)
 
 

@@ -22,9 +22,9 @@ _LENGTHS = struct.Struct("<QQ")
 
 
 class Open(msgspec.Struct, array_like=True, frozen=True, tag="open"):
-    """The first thing that is said: where the store is."""
+    """The first thing that is said: where the store is, whatever its name is made of."""
 
-    store: str
+    store: bytes
 
 
 class Ready(msgspec.Struct, array_like=True, frozen=True, tag="ready"):

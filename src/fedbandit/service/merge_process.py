@@ -1,10 +1,14 @@
 """Merging in a process of its own, as ``merge_worker`` does it, seen from the coordinator."""
 
 import asyncio
+import logging
+import signal
 import socket
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from fedbandit.errors import StoreError, complaint
 from fedbandit.service.batch import Answer
@@ -22,17 +26,25 @@ from fedbandit.service.merge_messages import (
 from fedbandit.service.merger import Address
 from fedbandit.service.merges import Asked
 
+_START_SECONDS = 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two starts
+_log = logging.getLogger("fedbandit.service")
+
 
 class ProcessMerges:
-    """Has syncs taken in by a process, and starts another one when that has ended by itself."""
+    """Has syncs taken in by a process, and starts another one when that has ended by itself.
+
+    Where one after another ends without having merged anything, starts become rarer.
+    """
 
     def __init__(self, url: str) -> None:
         self.batches: Counter[str] = Counter()
         self._url = url
         self._worker: asyncio.Task[_Worker] | None = None
+        self._pause, self._next_start, self._merged = _FIRST_PAUSE, 0.0, 0
 
     async def start(self) -> None:
-        """Start the process, so that the first sync need not wait for it."""
+        """Start the process if none runs, so that the next sync need not wait for it."""
         await self._running()
 
     async def take(self, address: Address, arrived: Arrived) -> Answer:
@@ -46,22 +58,27 @@ class ProcessMerges:
             return True
         if not self._worker.done():  # it has been asked nothing yet
             self._worker.cancel()
-        try:
-            worker = await self._worker
-        except (StoreError, asyncio.CancelledError):
-            return True
-        return await worker.end(seconds)
+        await asyncio.wait({self._worker})
+        return _is_over(self._worker) or await self._worker.result().end(seconds)
 
     async def _running(self) -> "_Worker":
         known = self._worker
         if known is None or (known.done() and _is_over(known)):
-            self._worker = known = asyncio.create_task(_started(self._url, self.batches))
-        if known.done():
-            return known.result()
-        await asyncio.wait({known})  # whoever asks may be gone before it has started
+            self._worker = known = self._begin()
+        if not known.done():
+            await asyncio.wait({known})  # whoever asks may be gone before it has started
         if known.cancelled():
             raise _gone()
         return known.result()
+
+    def _begin(self) -> "asyncio.Task[_Worker]":
+        now, merged = asyncio.get_running_loop().time(), self.batches.total()
+        if now < self._next_start:
+            raise _gone()
+        self._pause = _FIRST_PAUSE if merged > self._merged else self._pause
+        self._next_start, self._merged = now + self._pause, merged
+        self._pause = min(2.0 * self._pause, _LONGEST_PAUSE)
+        return asyncio.create_task(_started(self._url, self.batches))
 
 
 def _is_over(start: "asyncio.Task[_Worker]") -> bool:
@@ -74,13 +91,13 @@ class _Worker(asyncio.Protocol):
     def __init__(self, process: "subprocess.Popen[bytes]", batches: Counter[str]) -> None:
         self._process, self._batches = process, batches
         self._asked, self._inbox = Asked(), Inbox()
-        self._transport: asyncio.WriteTransport | None = None
+        self._transport: asyncio.Transport | None = None
         self.first: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self.ended = False
+        self.ended, self._ending = False, False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep what is written to."""
-        assert isinstance(transport, asyncio.WriteTransport)
+        assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
@@ -89,63 +106,111 @@ class _Worker(asyncio.Protocol):
             if not self.first.done():
                 self.first.set_result(message)
             elif isinstance(message, Taken | Failed):
-                self._batches[message.model] += 1
+                self._batches[message.model] += isinstance(message, Taken)
                 self._asked.settle(understood(message, along))
 
     def connection_lost(self, _: Exception | None) -> None:
         """Say to whoever still waits that nothing will come."""
         self.ended = True
-        self._process.kill()
-        asyncio.get_running_loop().run_in_executor(None, self._process.wait)
         if not self.first.done():
             self.first.set_exception(_gone())
         self._asked.fail(_gone())
-
-    def say(self, message: Message, along: bytes = b"") -> None:
-        """Send a message."""
-        if self._transport is None or self.ended:
-            raise _gone()
-        self._transport.write(packed(message, along))
+        if not self._ending:
+            self._process.kill()
+            asyncio.get_running_loop().run_in_executor(None, self._bury)
 
     async def take(self, address: Address, arrived: Arrived) -> Answer:
         """Have a sync taken in."""
+        if self.ended:
+            raise _gone()
         number, answer = self._asked.ask()
         model, incarnation = address.model, address.incarnation
         self.say(Take(number, model, incarnation, arrived.agent, arrived.token), arrived.body)
         return await answer
 
-    async def end(self, seconds: float) -> bool:
-        """Let it end, and wait for that."""
-        finished = await self._asked.finish(seconds)
+    def say(self, message: Message, along: bytes = b"") -> None:
+        """Send a message; where that cannot be, whoever waits is told when that is noticed."""
         if self._transport is not None:
-            self._transport.close()
-        if not finished:
-            self._process.kill()
-        await asyncio.to_thread(self._process.wait)
+            self._transport.write(packed(message, along))
+
+    async def end(self, seconds: float) -> bool:
+        """Let it end; if it does not in time, end it. Say whether all were answered."""
+        finished, self._ending = await self._asked.finish(seconds), True
+        if self._transport is not None:
+            (self._transport.close if finished else self._transport.abort)()
+        await asyncio.to_thread(self._wait, seconds if finished else 0.0)
+        if self._transport is not None:
+            self._transport.abort()
         return finished
+
+    def kill(self) -> None:
+        """End it at once, before it was asked anything."""
+        self._ending = True
+        self._process.kill()
+        asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _wait(self, seconds: float) -> None:
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _bury(self) -> None:
+        code = self._process.wait()
+        _log.error("the merging process ended (%s); another one is started", code)
 
 
 async def _started(url: str, batches: Counter[str]) -> _Worker:
     """Start a process, and wait until it can be asked."""
-    mine, theirs = socket.socketpair()
-    with theirs:
-        command = [sys.executable, "-m", "fedbandit.service.merge_worker"]
-        process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
     try:
-        loop = asyncio.get_running_loop()
-        _, worker = await loop.create_connection(lambda: _Worker(process, batches), sock=mine)
-        worker.say(Open(url))
-        said = await worker.first
-    except BaseException:
-        process.kill()
-        mine.close()
-        raise
+        mine, process = _spawned()
+    except OSError as error:
+        raise _gone(str(error)) from error
+    loop = asyncio.get_running_loop()
+    _, worker = await loop.create_connection(lambda: _Worker(process, batches), sock=mine)
+    try:
+        worker.say(Open(url.encode("utf-8", "surrogateescape")))
+        async with asyncio.timeout(_START_SECONDS):
+            said = await worker.first
+    except TimeoutError as error:
+        raise _gone(f"no sign of life for {_START_SECONDS:g} seconds") from error
+    finally:
+        if not worker.first.done() or worker.first.cancelled():
+            worker.kill()
     if isinstance(said, Failed):
         raise StoreError(said.message)
     return worker
 
 
-def _gone() -> StoreError:
+def _spawned() -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    """Start a process; return it, and the socket to talk to it by.
+
+    ``-P``: what lies in the working directory is none of our modules.
+    """
+    mine, theirs = socket.socketpair()
+    command = [sys.executable, "-P", "-m", "fedbandit.service.merge_worker"]
+    try:
+        with theirs, _signals_held():
+            process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
+    except BaseException:
+        mine.close()
+        raise
+    return mine, process
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold back signals to stop: a process that is started meanwhile does so until it can cope."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _gone(why: str = "an end") -> StoreError:
     fix = "Look at the log and at the memory left; another one is started."
-    got, expected = "an end", "one that merges"
-    return StoreError(complaint("merging process", got=got, expected=expected, fix=fix))
+    return StoreError(complaint("merging process", got=why, expected="one that merges", fix=fix))

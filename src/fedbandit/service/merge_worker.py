@@ -10,12 +10,14 @@ left aside.
 """
 
 import logging
+import os
 import signal
 import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Lock
 
 from threadpoolctl import threadpool_limits
@@ -62,8 +64,9 @@ class _Link:
         with self._sending:
             try:
                 self._connection.sendall(packed(message, along))
-            except OSError:  # the coordinator is gone; its agents will ask the next one
-                return
+            except OSError:  # most likely it is gone, and its agents will ask the next one
+                with suppress(OSError):
+                    self._connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Worker:
@@ -84,6 +87,8 @@ class _Worker:
         message, along = told(merged)
         if isinstance(message, Failed) and message.reason == "fault":
             _log.error("a merge failed: %s", message.message)
+        if isinstance(message, Failed) and message.reason == "gone":
+            self._mergers.pop(message.model, None)
         self._link.say(message, along)
 
 
@@ -91,12 +96,13 @@ def main() -> None:
     """Merge until the other end is closed."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     merge_once()
     link = _Link(socket.socket(fileno=sys.stdin.fileno()))
     for message, _ in link.read(wait=True):
         if isinstance(message, Open):
-            _serve(message.store, link)
+            _serve(message.store.decode("utf-8", "surrogateescape"), link)
 
 
 def _serve(url: str, link: _Link) -> None:
@@ -124,15 +130,25 @@ def _merge_alone(store: Store, link: _Link) -> None:
         while _pass_on(link, worker, wait=not todo):
             pass
         if todo:
-            todo.popleft()()
+            _done_or_ended(todo.popleft())
 
 
 def _merge_beside(store: Store, link: _Link) -> None:
     """Merge in threads, so that a model that waits for the store keeps no other one waiting."""
     with ThreadPoolExecutor(store.writers, "fedbandit-merge") as pool:
-        worker = _Worker(store, link, pool.submit)
+        worker = _Worker(store, link, lambda work: pool.submit(_done_or_ended, work))
         while True:
             _pass_on(link, worker, wait=True)
+
+
+def _done_or_ended(work: Callable[[], None]) -> None:
+    """Do something, and end this process if it goes wrong: nobody would be answered any more."""
+    try:
+        work()
+    except BaseException as error:
+        _log.critical("merging cannot go on: %s", type(error).__name__)
+        logging.shutdown()
+        os._exit(1)
 
 
 def _pass_on(link: _Link, worker: _Worker, *, wait: bool) -> bool:

@@ -1,7 +1,7 @@
 """The queue before a model: what arrives while a batch is being merged makes up the next one."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -13,6 +13,7 @@ from fedbandit.service.store import Store
 
 Submit = Callable[[Callable[[], None]], object]
 BATCH: Final = 64  # uploads merged in one transaction, at most
+BATCH_BYTES: Final = 2**23  # after which a batch takes in no more: others wait for their turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,19 @@ class Merger:
 
     def _work(self) -> None:
         """Take in one batch, and have the next one taken in if more came meanwhile."""
-        most = min(len(self._waiting), BATCH)
-        numbers, arrived = zip(*(self._waiting.popleft() for _ in range(most)), strict=True)
+        numbers, arrived = zip(*self._next(), strict=True)
         self._tell(Merged(self._address, numbers, self._outcomes(arrived)))
         with self._lock:
             again = self._busy = bool(self._waiting)
         if again:
             self._submit(self._work)
+
+    def _next(self) -> Iterator[tuple[int, Arrived]]:
+        """Take from the queue what makes up a batch: one at least."""
+        number, size = 0, 0
+        while self._waiting and number < BATCH and size < BATCH_BYTES:
+            yield (taken := self._waiting.popleft())
+            number, size = number + 1, size + len(taken[1].body)
 
     def _outcomes(self, arrived: Sequence[Arrived]) -> Sequence[Outcome] | Exception:
         try:

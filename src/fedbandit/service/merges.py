@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Protocol
 
-from fedbandit.service.batch import Answer
+from fedbandit.errors import UnknownName
+from fedbandit.service.batch import Answer, Reborn
 from fedbandit.service.intake import Arrived, Outcome
 from fedbandit.service.merger import Address, Merged, Merger
 from fedbandit.service.store import Store
@@ -24,6 +25,10 @@ class Merges(Protocol):
         """Return the answer to a sync once it is durable; raise what went wrong with it."""
         ...
 
+    async def start(self) -> None:
+        """Make sure that it can take something in; raise StoreError if it cannot."""
+        ...
+
     async def stop(self, seconds: float) -> bool:
         """Wait for what was begun, but no longer than that; say whether it came to an end."""
         ...
@@ -35,6 +40,7 @@ class Asked:
     def __init__(self) -> None:
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._empty: asyncio.Future[None] | None = None  # while somebody waits for that
 
     def ask(self) -> tuple[int, asyncio.Future[Answer]]:
         """Return a new number, and the answer to come."""
@@ -44,23 +50,31 @@ class Asked:
 
     def settle(self, merged: Merged) -> None:
         """Give all those their answers who are told of."""
+        given = merged.outcomes
         for place, number in enumerate(merged.numbers):
-            given = merged.outcomes
-            _settle(
-                self._waiting.pop(number), given if isinstance(given, Exception) else given[place]
-            )
+            outcome = given if isinstance(given, Exception) else given[place]
+            _settle(self._waiting.pop(number), outcome)
+        self._look()
 
     def fail(self, error: Exception) -> None:
         """Tell everybody that nothing will come."""
         while self._waiting:
             _settle(self._waiting.popitem()[1], error)
+        self._look()
 
     async def finish(self, seconds: float) -> bool:
-        """Wait until nobody waits, but no longer than that; say whether it came to that."""
-        if not self._waiting:
-            return True
-        _, late = await asyncio.wait(self._waiting.values(), timeout=seconds)
-        return not late
+        """Wait until everything asked is settled, but no longer than that; say whether it is.
+
+        Also what was asked by those who are gone: it is being done all the same.
+        """
+        self._empty = asyncio.get_running_loop().create_future()
+        self._look()
+        await asyncio.wait({self._empty}, timeout=seconds)
+        return self._empty.done()
+
+    def _look(self) -> None:
+        if self._empty is not None and not self._empty.done() and not self._waiting:
+            self._empty.set_result(None)
 
 
 def _settle(answer: asyncio.Future[Answer], outcome: Outcome | Exception) -> None:
@@ -95,6 +109,9 @@ class ThreadMerges:
         self._mergers[address].put(number, arrived)
         return await answer
 
+    async def start(self) -> None:
+        """Have nothing to start."""
+
     async def stop(self, seconds: float) -> bool:
         """End the threads, if what they do comes to an end."""
         finished = await self._asked.finish(seconds)
@@ -102,5 +119,7 @@ class ThreadMerges:
         return finished
 
     def _told(self, merged: Merged) -> None:
-        self.batches[merged.address.model] += 1
+        self.batches[merged.address.model] += not isinstance(merged.outcomes, Exception)
+        if isinstance(merged.outcomes, Reborn | UnknownName):
+            self._mergers.pop(merged.address, None)
         self._asked.settle(merged)

@@ -22,6 +22,7 @@ from fedbandit.service.warm_up import merge_once
 from fedbandit.web.listening import configured, end_quietly, listening, url_of
 
 _KEEP_ALIVE = 20
+_LOOK_SECONDS = 0.1
 
 
 def serve(
@@ -46,11 +47,10 @@ def serve(
     except BaseException:
         store.close()
         raise
-    merges = ProcessMerges(url)
     coordinator = Coordinator(
         store,
         settings,
-        merges=merges,
+        merges=ProcessMerges(url),
         told_to_stop=lambda: server.should_exit,
         connected=lambda: len(server.server_state.connections),
     )
@@ -61,15 +61,33 @@ def serve(
 
     async def run() -> None:
         end_quietly(server)
-        await asyncio.gather(merges.start(), asyncio.to_thread(merge_once))  # joining needs it too
-        announce(url_of(listener, secure=tls is not None))
-        await _serve(server, listener, idle_seconds=settings.idle_seconds)
+        if await _started(coordinator, told_to_stop=lambda: server.should_exit):
+            announce(url_of(listener, secure=tls is not None))
+            await _serve(server, listener, idle_seconds=settings.idle_seconds)
 
     with threadpool_limits(limits=1):  # the same bits on any number of cores, and no spinning
         asyncio.run(run())
     if coordinator.abandoned:
         logging.shutdown()
         os._exit(0)
+
+
+async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]) -> bool:
+    """Start what merges, and compile what joining needs; stop again, and say no, if told to."""
+    starting = asyncio.gather(coordinator.start(), asyncio.to_thread(merge_once))
+    try:
+        while not (starting.done() or told_to_stop()):
+            await asyncio.wait({starting}, timeout=_LOOK_SECONDS)
+        if not told_to_stop():
+            await starting
+            return True
+    except BaseException:
+        await coordinator.stop()
+        raise
+    starting.cancel()
+    await coordinator.stop()
+    await asyncio.wait({starting})
+    return False
 
 
 def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
