@@ -3,8 +3,13 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Awaitable, Callable
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +41,7 @@ from fedbandit.service.refusal import Refusal
 from fedbandit.service.store import Store
 from fedbandit.service.stores import open_store
 from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for
-from tests.service.running import make_model, start, stored
+from tests.service.running import BODY, Process, make_model, metric, start, stored, sync_path
 
 NEWS = Address("news", "1")
 
@@ -266,6 +271,95 @@ def test_signals_for_the_whole_group_are_for_the_coordinator_alone(
     while Path(f"/proc/{worker}/stat").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_what_lies_in_the_working_directory_is_none_of_its_modules(
+    sqlite_url: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    for name in ("secrets.py", "numpy.py", "fedbandit.py"):
+        (tmp_path / name).write_text("raise SystemExit('taken from here')")
+    monkeypatch.chdir(tmp_path)
+
+    async def acts() -> None:
+        merges = ProcessMerges(url)
+        await merges.start()
+        assert await merges.stop(30.0)
+
+    asyncio.run(acts())
+
+
+@contextmanager
+def _starting(url: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """Start a coordinator; yield it and its worker before either is ready."""
+    command = [sys.executable, "-m", "fedbandit.cli", "serve", "--open"]
+    process = subprocess.Popen(
+        [*command, "--store", url, "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process, Process(process, "").worker
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_told_to_stop_while_it_starts_it_ends_quietly(
+    sqlite_url: Callable[[], str], number: int
+) -> None:
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    with _starting(url) as (process, _):
+        os.killpg(process.pid, number)
+        said, complained = process.communicate(timeout=60)
+        assert (process.returncode, said, complained) == (0, "", "")
+
+
+def test_told_to_stop_while_the_worker_hangs_at_its_start_it_ends(
+    sqlite_url: Callable[[], str],
+) -> None:
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    with _starting(url) as (process, worker):
+        os.kill(worker, signal.SIGSTOP)
+        time.sleep(0.5)
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+@pytest.mark.chaos
+def test_stopping_is_bounded_with_a_worker_that_hangs_and_much_to_send(
+    sqlite_url: Callable[[], str],
+) -> None:
+    url, recipe = sqlite_url(), fb.FedLinUCB(dimension=300, agents=1)
+    make_model(url, "news", recipe)
+    process = start(url, "--open")
+    os.kill(process.worker, signal.SIGSTOP)
+    body = wire.encode_sync(sync_for(recipe, 1))
+    senders = [
+        threading.Thread(target=_post_in_vain, args=(process.address, f"a{n}", body))
+        for n in range(6)
+    ]
+    for sender in senders:
+        sender.start()
+    while metric(process, "fedbandit_waiting") < len(senders):
+        time.sleep(0.01)
+    process.process.terminate()
+    assert process.process.wait(12) == 0
+    for sender in senders:
+        sender.join(30)
+    process.kill()
+
+
+def _post_in_vain(address: str, agent: str, body: bytes) -> None:
+    request = urllib.request.Request(address + sync_path(agent=agent), body, BODY)
+    with suppress(OSError):
+        urllib.request.urlopen(request, timeout=30).close()
 
 
 def test_it_ends_with_its_coordinator(sqlite_url: Callable[[], str]) -> None:

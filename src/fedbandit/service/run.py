@@ -73,21 +73,24 @@ def serve(
 
 
 async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]) -> bool:
-    """Start what merges, and compile what joining needs; stop again, and say no, if told to."""
-    starting = asyncio.gather(coordinator.start(), asyncio.to_thread(merge_once))
-    try:
-        while not (starting.done() or told_to_stop()):
-            await asyncio.wait({starting}, timeout=_LOOK_SECONDS)
-        if not told_to_stop():
-            await starting
-            return True
-    except BaseException:
-        await coordinator.stop()
-        raise
+    """Have everything ready; or stop again and say no, if told to meanwhile."""
+    starting = asyncio.create_task(_start(coordinator))
+    while not (starting.done() or told_to_stop()):
+        await asyncio.wait({starting}, timeout=_LOOK_SECONDS)
+    if starting.done() and not starting.exception() and not told_to_stop():
+        return True
     starting.cancel()
     await coordinator.stop()
     await asyncio.wait({starting})
+    failure = None if starting.cancelled() else starting.exception()
+    if failure and not told_to_stop():
+        raise failure
     return False
+
+
+async def _start(coordinator: Coordinator) -> None:
+    """Start what merges, and compile what joining needs."""
+    await asyncio.gather(coordinator.start(), asyncio.to_thread(merge_once))
 
 
 def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
