@@ -100,9 +100,10 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     merge_once()
     link = _Link(socket.socket(fileno=sys.stdin.fileno()))
-    for message, _ in link.read(wait=True):
-        if isinstance(message, Open):
-            _serve(message.store.decode("utf-8", "surrogateescape"), link)
+    with suppress(EOFError, ConnectionResetError), threadpool_limits(limits=1):
+        for message, _ in link.read(wait=True):
+            if isinstance(message, Open):
+                _serve(message.store.decode("utf-8", "surrogateescape"), link)
 
 
 def _serve(url: str, link: _Link) -> None:
@@ -113,9 +114,8 @@ def _serve(url: str, link: _Link) -> None:
         return
     link.say(Ready())
     try:
-        with threadpool_limits(limits=1):
-            _merge_alone(store, link) if store.writers == 1 else _merge_beside(store, link)
-    except (EOFError, ConnectionResetError):
+        _merge_alone(store, link) if store.writers == 1 else _merge_beside(store, link)
+    finally:
         store.close()
 
 
@@ -135,8 +135,13 @@ def _merge_alone(store: Store, link: _Link) -> None:
 
 def _merge_beside(store: Store, link: _Link) -> None:
     """Merge in threads, so that a model that waits for the store keeps no other one waiting."""
+
+    def submit(work: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # it is ending, and nobody is left to be answered
+            pool.submit(_done_or_ended, work)
+
     with ThreadPoolExecutor(store.writers, "fedbandit-merge") as pool:
-        worker = _Worker(store, link, lambda work: pool.submit(_done_or_ended, work))
+        worker = _Worker(store, link, submit)
         while True:
             _pass_on(link, worker, wait=True)
 
