@@ -42,7 +42,7 @@ from fedbandit.service.batch import Answer
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.intake import Arrived
 from fedbandit.service.listen import Address
-from fedbandit.service.merger import Address as Place
+from fedbandit.service.merger import ModelRef
 from fedbandit.service.model import new_model
 from fedbandit.service.run import _config, _listener, _serve
 from fedbandit.service.settings import Settings
@@ -163,7 +163,7 @@ class Echo:
     def __init__(self) -> None:
         self.batches: Counter[str] = Counter()
 
-    async def take(self, _: Place, arrived: Arrived) -> Answer:
+    async def take(self, _: ModelRef, arrived: Arrived) -> Answer:
         """Return it at once."""
         return Answer(b"", arrived.body, merged=True)
 

@@ -35,7 +35,7 @@ from fedbandit.service.merge_messages import (
     understood,
 )
 from fedbandit.service.merge_process import ProcessMerges
-from fedbandit.service.merger import Address, Merged
+from fedbandit.service.merger import Merged, ModelRef
 from fedbandit.service.merges import Merges, ThreadMerges
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.store import Store
@@ -43,7 +43,7 @@ from fedbandit.service.stores import open_store
 from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for
 from tests.service.running import BODY, Process, make_model, metric, start, stored, sync_path
 
-NEWS = Address("news", "1")
+NEWS = ModelRef("news", "1")
 
 
 def _arrived(sync: wire.Sync, agent: str = "a") -> Arrived:
@@ -94,7 +94,7 @@ refusals = st.builds(Refusal, st.sampled_from([400, 401, 409, 410, 422]), st.tex
 def test_outcomes_come_back_as_they_were(outcomes: list[Any]) -> None:
     numbers = list(range(len(outcomes)))
     back = understood(*told(Merged(NEWS, numbers, outcomes)))
-    assert (back.address, list(back.numbers)) == (NEWS, numbers)
+    assert (back.ref, list(back.numbers)) == (NEWS, numbers)
     assert isinstance(back.outcomes, list)
     for one, other in zip(outcomes, back.outcomes, strict=True):
         assert type(one) is type(other)
@@ -145,8 +145,8 @@ def play(request: pytest.FixtureRequest, store_url: str) -> Callable[..., Any]:
     return run
 
 
-def _address(store: Store, model: str = "news") -> Address:
-    return Address(model, store.model(model).incarnation)
+def _ref(store: Store, model: str = "news") -> ModelRef:
+    return ModelRef(model, store.model(model).incarnation)
 
 
 def test_many_at_once_are_merged_once_each_in_an_order(
@@ -155,9 +155,9 @@ def test_many_at_once_are_merged_once_each_in_an_order(
     syncs = {f"agent-{n}": sync_for(RECIPE, n) for n in range(30)}
 
     async def acts(merges: Merges, store: Store) -> list[Answer]:
-        where = _address(store)
+        where = _ref(store)
         asked = [merges.take(where, _arrived(sync, agent)) for agent, sync in syncs.items()]
-        shop = merges.take(_address(store, "shop"), _arrived(sync_for(GRAM, 5)))
+        shop = merges.take(_ref(store, "shop"), _arrived(sync_for(GRAM, 5)))
         *answers, _ = await asyncio.gather(*asked, shop)
         assert 0 < merges.batches["news"] <= len(syncs)
         return answers
@@ -170,7 +170,7 @@ def test_many_at_once_are_merged_once_each_in_an_order(
 
 def test_what_is_refused_is_told_apart_from_what_is_not(play: Callable[..., Any]) -> None:
     async def acts(merges: Merges, store: Store) -> None:
-        where = _address(store)
+        where = _ref(store)
         bodies = [wire.encode_sync(sync_for(RECIPE, 1)), b"noise", b""]
         asked = [merges.take(where, Arrived(f"a{n}", body)) for n, body in enumerate(bodies)]
         good, *bad = await asyncio.gather(*asked, return_exceptions=True)
@@ -183,10 +183,10 @@ def test_what_is_refused_is_told_apart_from_what_is_not(play: Callable[..., Any]
 def test_a_model_that_is_gone_or_another_one_says_so(play: Callable[..., Any]) -> None:
     async def acts(merges: Merges, store: Store) -> None:
         arrived = _arrived(sync_for(RECIPE, 1))
-        for address in (Address("news", "of another time"), Address("nowhere", "x")):
+        for ref in (ModelRef("news", "of another time"), ModelRef("nowhere", "x")):
             with pytest.raises((Reborn, UnknownName)):
-                await merges.take(address, arrived)
-        assert (await merges.take(_address(store), arrived)).merged
+                await merges.take(ref, arrived)
+        assert (await merges.take(_ref(store), arrived)).merged
 
     play(acts)
 
@@ -195,7 +195,7 @@ def test_one_who_does_not_wait_for_the_answer_keeps_nobody_from_theirs(
     play: Callable[..., Any],
 ) -> None:
     async def acts(merges: Merges, store: Store) -> None:
-        where = _address(store)
+        where = _ref(store)
         asked = [
             asyncio.create_task(merges.take(where, _arrived(sync_for(RECIPE, n), f"agent-{n}")))
             for n in range(6)
@@ -224,7 +224,7 @@ def test_another_one_is_started_when_it_was_killed(sqlite_url: Callable[[], str]
 
     async def acts() -> None:
         merges, store = ProcessMerges(url), open_store(url)
-        where = _address(store)
+        where = _ref(store)
         await merges.start()
         (worker,) = set(_children()) - before
         with store.lock("news"):  # so that it waits with the upload in its hands
@@ -301,10 +301,15 @@ def _starting(url: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
         text=True,
         start_new_session=True,
     )
+    worker = Process(process, "").worker
+    while b"merge_worker" not in Path(f"/proc/{worker}/cmdline").read_bytes():
+        time.sleep(0.001)  # until then its parent waits for it, whatever it is told
     try:
-        yield process, Process(process, "").worker
+        yield process, worker
     finally:
-        process.kill()
+        for pid in (process.pid, worker):  # one that is stopped would keep the pipes open
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.communicate()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedbandit import wire
 from fedbandit.service.intake import Arrived
-from fedbandit.service.merger import Address
+from fedbandit.service.merger import ModelRef
 from fedbandit.service.merges import ThreadMerges
 from fedbandit.service.stores import open_store
 from tests.service.made_uploads import RECIPE, sync_for
@@ -20,10 +20,10 @@ def test_finishing_does_not_wait_for_a_store_that_is_stuck(
     sqlite_url: Callable[[], str],
 ) -> None:
     async def play() -> None:
-        address = Address("news", store.model("news").incarnation)
+        ref = ModelRef("news", store.model("news").incarnation)
         arrived = Arrived("a", wire.encode_sync(sync_for(RECIPE, 1)))
         with blocker.lock("news"):
-            ask = asyncio.create_task(merges.take(address, arrived))
+            ask = asyncio.create_task(merges.take(ref, arrived))
             await asyncio.sleep(0.1)
             assert not await merges.stop(0.01)
             ask.cancel()

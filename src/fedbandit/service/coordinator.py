@@ -13,7 +13,7 @@ from fedbandit.core.messages import Download
 from fedbandit.errors import InvalidState, LocalError, UnknownName
 from fedbandit.service.batch import Answer, Reborn
 from fedbandit.service.intake import Arrived
-from fedbandit.service.merger import Address
+from fedbandit.service.merger import ModelRef
 from fedbandit.service.merges import Merges, ThreadMerges
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.model import Served, recipe_of, server_at
@@ -129,8 +129,8 @@ class Coordinator:
         ``token`` is the digest that ``admit`` returned; it is looked up again in the transaction.
         """
         try:
-            address = Address(served.model.name, served.model.incarnation)
-            return await self._merges.take(address, Arrived(agent, body, token))
+            ref = ModelRef(served.model.name, served.model.incarnation)
+            return await self._merges.take(ref, Arrived(agent, body, token))
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
                 self._admitted.discard((token, served.model.name, agent))

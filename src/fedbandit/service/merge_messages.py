@@ -15,7 +15,7 @@ import msgspec
 from fedbandit.errors import LocalError, StoreError, UnknownName
 from fedbandit.service.batch import Answer, Reborn
 from fedbandit.service.intake import Outcome
-from fedbandit.service.merger import Address, Merged
+from fedbandit.service.merger import Merged, ModelRef
 from fedbandit.service.refusal import Refusal
 
 _LENGTHS = struct.Struct("<QQ")
@@ -115,7 +115,7 @@ class Inbox:
 
 def told(merged: Merged) -> tuple[Taken | Failed, bytes]:
     """Return what became of a batch as a message, and what comes along with it."""
-    model, incarnation = merged.address.model, merged.address.incarnation
+    model, incarnation = merged.ref.model, merged.ref.incarnation
     numbers = list(merged.numbers)
     match merged.outcomes:
         case Reborn() | UnknownName() as error:
@@ -132,7 +132,7 @@ def told(merged: Merged) -> tuple[Taken | Failed, bytes]:
 
 def understood(message: Taken | Failed, along: bytes) -> Merged:
     """Return what became of a batch, from the message that tells it."""
-    address = Address(message.model, message.incarnation)
+    ref = ModelRef(message.model, message.incarnation)
     outcomes: list[Outcome] | Exception
     match message:
         case Failed(reason="gone"):
@@ -143,7 +143,7 @@ def understood(message: Taken | Failed, along: bytes) -> Merged:
             outcomes = Faulty(said)
         case Taken():
             outcomes = [_outcome(each, along) for each in message.outcomes]
-    return Merged(address, message.numbers, outcomes)
+    return Merged(ref, message.numbers, outcomes)
 
 
 def _listed(outcome: Outcome, downloads: list[bytes]) -> Answered | Refused:

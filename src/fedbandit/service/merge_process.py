@@ -23,7 +23,7 @@ from fedbandit.service.merge_messages import (
     packed,
     understood,
 )
-from fedbandit.service.merger import Address
+from fedbandit.service.merger import ModelRef
 from fedbandit.service.merges import Asked
 
 _START_SECONDS = 60.0
@@ -47,10 +47,10 @@ class ProcessMerges:
         """Start the process if none runs, so that the next sync need not wait for it."""
         await self._running()
 
-    async def take(self, address: Address, arrived: Arrived) -> Answer:
+    async def take(self, ref: ModelRef, arrived: Arrived) -> Answer:
         """Have a sync taken in by the other process."""
         worker = await self._running()
-        return await worker.take(address, arrived)
+        return await worker.take(ref, arrived)
 
     async def stop(self, seconds: float) -> bool:
         """End the process: by itself if it does so in time, else at once."""
@@ -119,12 +119,12 @@ class _Worker(asyncio.Protocol):
             self._process.kill()
             asyncio.get_running_loop().run_in_executor(None, self._bury)
 
-    async def take(self, address: Address, arrived: Arrived) -> Answer:
+    async def take(self, ref: ModelRef, arrived: Arrived) -> Answer:
         """Have a sync taken in."""
         if self.ended:
             raise _gone()
         number, answer = self._asked.ask()
-        model, incarnation = address.model, address.incarnation
+        model, incarnation = ref.model, ref.incarnation
         self.say(Take(number, model, incarnation, arrived.agent, arrived.token), arrived.body)
         return await answer
 

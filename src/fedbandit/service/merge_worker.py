@@ -34,7 +34,7 @@ from fedbandit.service.merge_messages import (
     packed,
     told,
 )
-from fedbandit.service.merger import Address, Merged, Merger, Submit
+from fedbandit.service.merger import Merged, Merger, ModelRef, Submit
 from fedbandit.service.store import Store
 from fedbandit.service.stores import open_store
 from fedbandit.service.warm_up import merge_once
@@ -72,15 +72,15 @@ class _Link:
 class _Worker:
     def __init__(self, store: Store, link: _Link, submit: Submit) -> None:
         self._store, self._link, self._submit = store, link, submit
-        self._mergers: dict[str, tuple[Address, Merger]] = {}
+        self._mergers: dict[str, tuple[ModelRef, Merger]] = {}
 
     def take(self, take: Take, body: bytes) -> None:
         """Queue a sync."""
-        address = Address(take.model, take.incarnation)
+        ref = ModelRef(take.model, take.incarnation)
         known, merger = self._mergers.get(take.model, (None, None))
-        if merger is None or known != address:
-            merger = Merger(self._store, address, self._submit, self._tell)
-            self._mergers[take.model] = address, merger
+        if merger is None or known != ref:
+            merger = Merger(self._store, ref, self._submit, self._tell)
+            self._mergers[take.model] = ref, merger
         merger.put(take.number, Arrived(take.agent, body, take.token))
 
     def _tell(self, merged: Merged) -> None:

@@ -17,7 +17,7 @@ BATCH_BYTES: Final = 2**23  # after which a batch takes in no more: others wait 
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ModelRef:
     """A model's name, and the incarnation that is meant."""
 
     model: str
@@ -28,7 +28,7 @@ class Address:
 class Merged:
     """What became of a batch, for each of the numbers in it; or why that is not known."""
 
-    address: Address
+    ref: ModelRef
     numbers: Sequence[int]
     outcomes: Sequence[Outcome] | Exception
 
@@ -42,9 +42,9 @@ class Merger:
     """
 
     def __init__(
-        self, store: Store, address: Address, submit: Submit, tell: Callable[[Merged], None]
+        self, store: Store, ref: ModelRef, submit: Submit, tell: Callable[[Merged], None]
     ) -> None:
-        self._store, self._address, self._submit, self._tell = store, address, submit, tell
+        self._store, self._ref, self._submit, self._tell = store, ref, submit, tell
         self._lock, self._busy = Lock(), False
         self._waiting: deque[tuple[int, Arrived]] = deque()
         self._intake: Intake | None = None
@@ -61,7 +61,7 @@ class Merger:
     def _work(self) -> None:
         """Take in one batch, and have the next one taken in if more came meanwhile."""
         numbers, arrived = zip(*self._next(), strict=True)
-        self._tell(Merged(self._address, numbers, self._outcomes(arrived)))
+        self._tell(Merged(self._ref, numbers, self._outcomes(arrived)))
         with self._lock:
             again = self._busy = bool(self._waiting)
         if again:
@@ -82,7 +82,7 @@ class Merger:
             return error
 
     def _opened(self) -> Intake:
-        model = self._store.model(self._address.model)
-        if model.incarnation != self._address.incarnation:
+        model = self._store.model(self._ref.model)
+        if model.incarnation != self._ref.incarnation:
             raise Reborn
         return Intake(self._store, Served(model, recipe_of(model)))

@@ -9,7 +9,7 @@ from typing import Protocol
 from fedbandit.errors import UnknownName
 from fedbandit.service.batch import Answer, Reborn
 from fedbandit.service.intake import Arrived, Outcome
-from fedbandit.service.merger import Address, Merged, Merger
+from fedbandit.service.merger import Merged, Merger, ModelRef
 from fedbandit.service.store import Store
 
 
@@ -21,7 +21,7 @@ class Merges(Protocol):
         """The number of batches that were merged, by model."""
         ...
 
-    async def take(self, address: Address, arrived: Arrived) -> Answer:
+    async def take(self, ref: ModelRef, arrived: Arrived) -> Answer:
         """Return the answer to a sync once it is durable; raise what went wrong with it."""
         ...
 
@@ -93,20 +93,20 @@ class ThreadMerges:
         self.batches: Counter[str] = Counter()
         self._store, self._asked = store, Asked()
         self._pool = ThreadPoolExecutor(store.writers, "fedbandit-merge")
-        self._mergers: dict[Address, Merger] = {}
+        self._mergers: dict[ModelRef, Merger] = {}
 
-    async def take(self, address: Address, arrived: Arrived) -> Answer:
+    async def take(self, ref: ModelRef, arrived: Arrived) -> Answer:
         """Have a sync taken in by a thread."""
-        if address not in self._mergers:
+        if ref not in self._mergers:
             loop = asyncio.get_running_loop()
 
             def tell(merged: Merged) -> None:
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(self._told, merged)
 
-            self._mergers[address] = Merger(self._store, address, self._pool.submit, tell)
+            self._mergers[ref] = Merger(self._store, ref, self._pool.submit, tell)
         number, answer = self._asked.ask()
-        self._mergers[address].put(number, arrived)
+        self._mergers[ref].put(number, arrived)
         return await answer
 
     async def start(self) -> None:
@@ -119,7 +119,7 @@ class ThreadMerges:
         return finished
 
     def _told(self, merged: Merged) -> None:
-        self.batches[merged.address.model] += not isinstance(merged.outcomes, Exception)
+        self.batches[merged.ref.model] += not isinstance(merged.outcomes, Exception)
         if isinstance(merged.outcomes, Reborn | UnknownName):
-            self._mergers.pop(merged.address, None)
+            self._mergers.pop(merged.ref, None)
         self._asked.settle(merged)
