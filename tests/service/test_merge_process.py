@@ -307,9 +307,9 @@ def _starting(url: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     try:
         yield process, worker
     finally:
-        for pid in (process.pid, worker):  # one that is stopped would keep the pipes open
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        process.kill()
+        with suppress(ProcessLookupError):  # one that is stopped would keep the pipes open
+            os.kill(worker, signal.SIGKILL)
         process.communicate()
 
 
