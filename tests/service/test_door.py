@@ -60,8 +60,10 @@ def test_losses_must_be_possible(
     shed: float, lost: float | None, moment: float, field: str
 ) -> None:
     served = Served(new_model("m", LEAN, limits=LIMITS)[0], LEAN)
-    codes, size = np.zeros((0, 6), np.int8), LEAN.parts.memory.empty().size  # type: ignore[attr-defined]
-    summary = Narrow("int8", codes, np.zeros(0), shed, size, lost)
+    empty = LEAN.parts.memory.empty()
+    assert isinstance(empty, fb.Sketch)
+    codes = np.zeros((0, 6), np.int8)
+    summary = Narrow("int8", codes, np.zeros(0), shed, empty.size, lost)
     upload = fb.Upload(0, summary, moment * np.eye(6)[0], 1)
     with pytest.raises(InvalidMessage) as refused:
         check_sync(served, wire.Sync(served.model.fingerprint, bytes(16), 1, upload))

@@ -9,7 +9,7 @@ from argparse import Action, ArgumentParser, Namespace
 from pathlib import Path
 
 from fedbandit.cli.command import Command
-from fedbandit.cli.options import directory, host_name, seconds
+from fedbandit.cli.options import add_allow_host, directory, seconds
 from fedbandit.errors import DataError, complaint
 
 _log = logging.getLogger(__name__)
@@ -64,14 +64,7 @@ def _define(parser: ArgumentParser) -> list[Action]:
         parser.add_argument(
             "--insecure", action="store_true", help="listen outside loopback: it asks for no token"
         ),
-        parser.add_argument(
-            "--allow-host",
-            type=host_name,
-            action="append",
-            default=[],
-            metavar="NAME",
-            help="answer to this name too, besides localhost and the address listened at",
-        ),
+        add_allow_host(parser),
     ]
 
 

@@ -90,6 +90,18 @@ def add_out(parser: ArgumentParser, *, holds: str) -> Action:
     )
 
 
+def add_allow_host(parser: ArgumentParser, *, when: str = "") -> Action:
+    """Let a server without tokens answer to other names; ``when`` says under what condition."""
+    return parser.add_argument(
+        "--allow-host",
+        type=host_name,
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"{when}answer to this name too, besides localhost and the address listened at",
+    )
+
+
 def add_jobs(parser: ArgumentParser) -> Action:
     """Add --jobs."""
     return parser.add_argument(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Command
-from fedbandit.cli.options import host_name, positive, seconds
+from fedbandit.cli.options import add_allow_host, positive, seconds
 from fedbandit.cli.stores import add_store, store_url
 from fedbandit.errors import InvalidParameter, complaint
 
@@ -37,15 +37,7 @@ def _define(parser: ArgumentParser) -> list[Action]:
         parser.add_argument(
             "--open", action="store_true", help="ask for no tokens: whoever can connect may talk"
         ),
-        parser.add_argument(
-            "--allow-host",
-            type=host_name,
-            action="append",
-            default=[],
-            metavar="NAME",
-            help="with --open: answer to this name too, besides localhost and the address listened "
-            "at",
-        ),
+        add_allow_host(parser, when="with --open: "),
         parser.add_argument(
             "--insecure",
             action="store_true",

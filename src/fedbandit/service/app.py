@@ -212,7 +212,7 @@ async def _drain(request: Request) -> None:
 def _header(request: Request, name: bytes) -> str:
     """Return a header by its name in lower case; nothing if it is not there.
 
-    As ``request.headers`` does, in a third of the time.
+    Without ``request.headers``, which encodes the name again each time: every sync asks for three.
     """
     for each, value in request.scope["headers"]:
         if each == name:

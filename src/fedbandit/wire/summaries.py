@@ -16,6 +16,7 @@ from fedbandit.wire.parsing import WIDTH, refuse
 _LONGEST = 2**24
 _SCALE = 4  # bytes: the upper half of a float64
 _MOMENT = "float32"  # how the moment travels beside rounded rows
+_F8 = np.dtype("<f8")
 _HUGE = 1e150  # no number of a message is larger
 
 
@@ -80,9 +81,6 @@ def unwired(summary: WiredSummary, moment: WiredVector, place: str) -> tuple[Sen
         shape = (1, moment.shape[0])
         return narrow, values(*_codes(_MOMENT, shape, data, field), _MOMENT)[0]
     return _full(summary, place), _array(moment, f"{place}moment")
-
-
-_F8 = np.dtype("<f8")
 
 
 def _matrix(array: Array) -> _Matrix:
