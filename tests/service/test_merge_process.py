@@ -1,6 +1,7 @@
 """Merging in another process: what is asked is answered once, whatever becomes of that process."""
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -34,7 +35,7 @@ from fedbandit.service.merge_messages import (
     told,
     understood,
 )
-from fedbandit.service.merge_process import ProcessMerges
+from fedbandit.service.merge_process import _FIRST_PAUSE, ProcessMerges
 from fedbandit.service.merger import Merged, ModelRef
 from fedbandit.service.merges import Merges, ThreadMerges
 from fedbandit.service.refusal import Refusal
@@ -244,15 +245,25 @@ def test_another_one_is_started_when_it_was_killed(sqlite_url: Callable[[], str]
     )
 
 
-def test_a_store_that_cannot_be_opened_is_what_it_says(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_opened_is_what_it_says_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = "import atexit, os, time; os.dup(0); atexit.register(time.sleep, 30)"
+    (tmp_path / "sitecustomize.py").write_text(slow)  # takes its time to end, connected
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    before = set(_children())
+
     async def acts() -> None:
         merges = ProcessMerges(f"sqlite:///{tmp_path / 'none.db'}")
-        for _ in range(2):
+        for pause in (0.0, _FIRST_PAUSE):  # sooner than that it would not try again
+            await asyncio.sleep(pause)
             with pytest.raises(StoreError, match="no such file"):
                 await merges.start()
-        await merges.stop(30.0)
+        assert await merges.stop(30.0)
 
     asyncio.run(acts())
+    assert set(_children()) <= before
+    gc.collect()  # so that a connection left open is noticed here, not in another test
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

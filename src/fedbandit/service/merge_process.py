@@ -175,13 +175,14 @@ async def _started(url: str, batches: Counter[str]) -> _Worker:
         worker.say(Open(url.encode("utf-8", "surrogateescape")))
         async with asyncio.timeout(_START_SECONDS):
             said = await worker.first
+        if isinstance(said, Failed):
+            raise StoreError(said.message)
     except TimeoutError as error:
+        worker.kill()
         raise _gone(f"no sign of life for {_START_SECONDS:g} seconds") from error
-    finally:
-        if not worker.first.done() or worker.first.cancelled():
-            worker.kill()
-    if isinstance(said, Failed):
-        raise StoreError(said.message)
+    except BaseException:
+        worker.kill()
+        raise
     return worker
 
 
