@@ -18,7 +18,7 @@ from fedbandit.core.shrink import (
 from tests.core.histories import histories
 
 Array = NDArray[np.float64]
-Eigh = Callable[[Array, Array, float], tuple[Array, Array]]
+Eigh = Callable[[Array, Array, float, int], tuple[Array, Array]]
 
 
 @st.composite
@@ -51,7 +51,10 @@ def test_it_is_the_eigendecomposition(eigh: Eigh, case: tuple[Array, Array, floa
     matrix = np.diag(np.append(squares, corner))
     matrix[n, :n] = matrix[:n, n] = crossed
     with np.errstate(all="ignore"):
-        values, vectors = eigh(squares, crossed, corner)
+        values, vectors = eigh(squares, crossed, corner, n + 1)
+        same, fewer = eigh(squares, crossed, corner, n // 2)
+    assert np.array_equal(same, values)
+    assert np.array_equal(fewer, vectors[: n // 2])
     loose = 1e-13 * float(np.linalg.norm(matrix))
     np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix)[::-1], atol=loose, rtol=0)
     np.testing.assert_allclose(vectors @ vectors.T, np.eye(n + 1), atol=1e-13)
