@@ -440,7 +440,7 @@ def test_a_ledger_that_cannot_be_read_is_told_in_the_log_and_keeps_nobody_else_b
         ):
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert post(client, sync_for(RECIPE, 3), agent="other").version == 2
-    assert "ledger of agent 'phone' of model 'news'" in caplog.text
+    assert "ledger of agent 'phone' of model 'news'" in caplog.records[-1].getMessage()
 
 
 def _close_database(postgres: "PostgresServer", url: str, *, closed: bool) -> None:

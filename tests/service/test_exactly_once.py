@@ -17,13 +17,13 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.errors import InvalidMessage
+from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.service.batch import Answer, Committer, Posted
 from fedbandit.service.model import Served
 from fedbandit.service.stores import open_store
 from tests.service.made_uploads import RECIPE, merged, sync_for
 from tests.service.replay import receive_together
-from tests.service.running import client_of, make_model, post, stored
+from tests.service.running import client_of, make_model, overwrite, post, stored
 
 AGENTS = ("a", "b", "c")
 
@@ -165,6 +165,19 @@ def test_one_bad_upload_in_a_batch_harms_no_other(store_url: str) -> None:
     server = RECIPE.server()
     receive_together(server, [good.upload, other.upload])
     assert wire.encode(stored(store_url)) == wire.encode(server.download())
+
+
+def test_one_unreadable_ledger_in_a_batch_harms_no_other(store_url: str) -> None:
+    make_model(store_url, "news", RECIPE)
+    store = open_store(store_url)
+    committer = Committer(store, Served(store.model("news"), RECIPE))
+    committer.commit([Posted("b", sync_for(RECIPE, 1), 10)])
+    overwrite(store_url, "UPDATE agents SET lives = ?", b"\xc1")
+    batch = [Posted(agent, sync_for(RECIPE, 2, sequence=2), 10) for agent in AGENTS]
+    assert [type(each) for each in committer.commit(batch)] == [Answer, InvalidState, Answer]
+    store.close()
+    uploads = [sync_for(RECIPE, seed).upload for seed in (1, 2, 2)]
+    assert wire.encode(stored(store_url)) == wire.encode(merged(RECIPE, uploads).download())
 
 
 def test_no_count_is_too_large_to_be_stored(sqlite_url: Any) -> None:

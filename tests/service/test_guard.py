@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from fedbandit import wire
 from fedbandit.cli.private_coordinator import private_coordinator
-from fedbandit.service.app import make_app
+from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.guard import guarded
 from fedbandit.service.listen import Address
 from fedbandit.service.settings import Settings
@@ -30,7 +30,7 @@ def url(sqlite_url: Callable[[], str]) -> str:
 
 
 def client_at(url: str, settings: Settings) -> TestClient:
-    return TestClient(guarded(make_app(open_store(url), settings), HERE, settings))
+    return TestClient(guarded(Coordinator(open_store(url), settings), HERE))
 
 
 @pytest.fixture
@@ -58,6 +58,8 @@ def test_other_names_are_not_and_nothing_is_merged(client: TestClient, url: str,
     assert {answer.status_code for answer in answers} == {421}
     assert {answer.json()["error"]["field"] for answer in answers} == {"host"}
     assert stored(url).version == 0
+    refused = f'fedbandit_refused_total{{status="421"}} {len(answers)}'
+    assert refused in client.get("/metrics", headers={"Host": "localhost"}).text
 
 
 def test_pages_of_other_sites_are_not_answered(client: TestClient, url: str) -> None:

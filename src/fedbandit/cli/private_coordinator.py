@@ -10,7 +10,7 @@ import uvicorn
 
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import OutputError, complaint
-from fedbandit.service.app import make_app
+from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.guard import guarded
 from fedbandit.service.listen import Address
 from fedbandit.service.model import new_model
@@ -35,7 +35,7 @@ def private_coordinator(
     if all(each.name != model for each in store.models()):
         store.create(*new_model(model, recipe))
     listener = listening(_HOST, 0)
-    app = guarded(make_app(store, settings), Address(host=_HOST, port=0), settings)
+    app = guarded(Coordinator(store, settings), Address(host=_HOST, port=0))
     config = configured(app, stop_seconds=5)
     server = uvicorn.Server(config)
     thread = Thread(

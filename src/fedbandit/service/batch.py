@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fedbandit import wire
 from fedbandit.core.messages import Upload
 from fedbandit.core.server import Server
-from fedbandit.errors import InvalidMessage, complaint
+from fedbandit.errors import InvalidMessage, InvalidState, complaint
 from fedbandit.service.ledger import Ledger
 from fedbandit.service.merging import merge
 from fedbandit.service.model import Served, server_at
@@ -49,7 +49,8 @@ class Revoked(Exception):
     """The token that opened the door opens it no more."""
 
 
-Outcome = Answer | InvalidMessage | Revoked
+Outcome = Answer | InvalidMessage | InvalidState | Revoked
+"""``InvalidState`` where the store holds what cannot be read."""
 
 
 class Reborn(Exception):
@@ -73,13 +74,19 @@ class Committer:
         """Merge, commit, and return an outcome for each upload; raise if it is not known.
 
         Whoever is answered can rely on what was merged: the transaction has ended by then. Uploads
-        whose sum is not sound are merged again one by one, each in a transaction of its own, to
-        find those that spoil it.
+        whose sum is not sound, or among whose ledgers one cannot be read, are merged one by one,
+        each in a transaction of its own, to find those that spoil it.
         """
         try:
             return self._commit(batch)
-        except _Unsound:
-            return _sharing([outcome for posted in batch for outcome in self._commit([posted])])
+        except (_Unsound, InvalidState):
+            return _sharing([outcome for posted in batch for outcome in self._alone(posted)])
+
+    def _alone(self, posted: Posted) -> list[Outcome]:
+        try:
+            return self._commit([posted])
+        except InvalidState as error:
+            return [error]
 
     def _commit(self, batch: Sequence[Posted]) -> list[Outcome]:
         held, self._held = self._held, None  # a failure leaves nothing half merged behind

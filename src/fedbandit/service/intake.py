@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedbandit import wire
-from fedbandit.errors import InvalidMessage
+from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.service.batch import Answer, Committer, Posted, Revoked
+from fedbandit.service.batch import Outcome as Committed
 from fedbandit.service.door import check_sync
 from fedbandit.service.model import Served
-from fedbandit.service.refusal import Refusal, failed, refused, unauthorised
+from fedbandit.service.refusal import Refusal, failed, not_now, refused, unauthorised
 from fedbandit.service.store import Store
 
 _log = logging.getLogger("fedbandit.service")
@@ -56,11 +57,14 @@ class Intake:
         return Posted(arrived.agent, sync, len(arrived.body), arrived.token)
 
 
-def _outcome(committed: Answer | InvalidMessage | Revoked) -> Outcome:
+def _outcome(committed: Committed) -> Outcome:
     match committed:
         case Answer():
             return committed
         case Revoked():
             return unauthorised()
+        case InvalidState() as error:
+            _log.error("%s", error)
+            return not_now("store", "what it holds of this agent or model cannot be read")
         case error:
             return refused(error)

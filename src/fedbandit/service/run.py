@@ -11,7 +11,6 @@ import uvicorn
 from starlette.applications import Starlette
 from threadpoolctl import threadpool_limits
 
-from fedbandit.service.app import app_of
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.guard import guarded
 from fedbandit.service.listen import Address, Tls, check_exposure
@@ -54,7 +53,7 @@ def serve(
         told_to_stop=lambda: server.should_exit,
         connected=lambda: len(server.server_state.connections),
     )
-    config = _config(guarded(app_of(coordinator), address, settings), settings)
+    config = _config(guarded(coordinator, address), settings)
     config.load()
     config.ssl = context
     server = uvicorn.Server(config)

@@ -7,6 +7,7 @@ says that name in ``Host``, which is how it is told apart. What a page of anothe
 in ``Origin``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -43,32 +44,41 @@ LOCAL: Final = Names()
 
 
 class OwnNamesOnly:
-    """Lets requests through to an application that were meant for it."""
+    """Lets requests through to an application that were meant for it.
 
-    def __init__(self, app: ASGIApp, *, names: Names) -> None:
-        self._app, self._names = app, names
+    ``refused`` is told the status of each that was not.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        names: Names,
+        refused: Callable[[HTTPStatus], None] = lambda _: None,
+    ) -> None:
+        self._app, self._names, self._refused = app, names, refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer what was meant for another name, or comes from a page of another site."""
-        if scope["type"] == "http":
-            headers = Headers(scope=scope)
-            host, origin = headers.get("host", ""), headers.get("origin")
-            if not self._names.include(host):
-                message = f"got {host[:80]!r}; expected this machine, or what --allow-host names"
-                await _no(HTTPStatus.MISDIRECTED_REQUEST, "host", message)(scope, receive, send)
-                return
-            if origin is not None and not self._names.include(origin.partition("://")[2]):
-                message = f"got {origin[:80]!r}; expected no page of another site"
-                await _no(HTTPStatus.FORBIDDEN, "origin", message)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> JSONResponse | None:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if not self._names.include(host):
+            message = f"got {host[:80]!r}; expected this machine, or what --allow-host names"
+            return self._no(HTTPStatus.MISDIRECTED_REQUEST, "host", message)
+        if origin is not None and not self._names.include(origin.partition("://")[2]):
+            message = f"got {origin[:80]!r}; expected no page of another site"
+            return self._no(HTTPStatus.FORBIDDEN, "origin", message)
+        return None
+
+    def _no(self, status: HTTPStatus, field: str, message: str) -> JSONResponse:
+        self._refused(status)
+        return JSONResponse({"error": {"field": field, "message": message}}, status)
 
 
 def _without_port(given: str) -> str:
     if given.startswith("["):
         return given[1:].partition("]")[0]
     return given.partition(":")[0]
-
-
-def _no(status: HTTPStatus, field: str, message: str) -> JSONResponse:
-    return JSONResponse({"error": {"field": field, "message": message}}, status)
