@@ -8,6 +8,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.web.stopping import NotNowIfCutOff
 
 _BACKLOG = 1024
 
@@ -39,10 +40,11 @@ def url_of(listener: socket.socket, *, secure: bool = False) -> str:
 def configured(app: Starlette, *, stop_seconds: int, **options: Any) -> uvicorn.Config:
     """Return how to serve an application: without log lines of requests or a server's name.
 
-    ``stop_seconds`` is for requests under way when told to stop; ``options`` are uvicorn's others.
+    ``stop_seconds`` is for requests under way when told to stop, which then get 503; ``options``
+    are uvicorn's others.
     """
     return uvicorn.Config(
-        app,
+        NotNowIfCutOff(app),
         http="h11",
         ws="none",
         lifespan="on",
