@@ -167,8 +167,8 @@ class Echo:
         """Return it at once."""
         return Answer(b"", arrived.body, merged=True)
 
-    async def start(self) -> None:
-        """Have nothing to start."""
+    async def check(self, _: float) -> None:
+        """Have nothing to check."""
 
     async def stop(self, _: float) -> bool:
         """Have nothing to finish."""

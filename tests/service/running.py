@@ -87,6 +87,16 @@ def overwrite(url: str, statement: str, *values: object) -> None:
     database.close()
 
 
+@contextmanager
+def unwritable(url: str) -> Iterator[None]:
+    """Keep everybody else from writing to a store for as long as a block runs."""
+    database = _database(url, create=False)
+    with database.session("write") as session:
+        session.run("UPDATE fedbandit SET version = version")
+        yield
+    database.close()
+
+
 @dataclass
 class Process:
     """A coordinator in a process of its own."""

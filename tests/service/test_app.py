@@ -443,6 +443,35 @@ def test_a_ledger_that_cannot_be_read_is_told_in_the_log_and_keeps_nobody_else_b
     assert "ledger of agent 'phone' of model 'news'" in caplog.records[-1].getMessage()
 
 
+def test_a_database_that_can_only_be_read_is_not_ready(
+    postgres: "PostgresServer", postgres_url: Callable[[], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    url = postgres_url()
+    make_model(url, "news", RECIPE)
+    with client_of(url, OPEN) as client:
+        _protect_database(postgres, url, protected=True)
+        client.get(state_path())  # it notices that its connections were cut
+        for _ in range(2):
+            assert client.get("/readyz").status_code == 503
+            assert client.get(state_path()).status_code == 200
+        _protect_database(postgres, url, protected=False)
+        client.get(state_path())
+        assert client.get("/readyz").status_code == 200
+    said = [record.getMessage().partition(":")[0] for record in caplog.records]
+    about_writing = [each for each in said if "written" in each]
+    assert about_writing == ["the store cannot be written", "the store can be written again"]
+
+
+def _protect_database(postgres: "PostgresServer", url: str, *, protected: bool) -> None:
+    """Let connections that are made from now on read only, or write again; cut the others."""
+    name, value = conninfo_to_dict(url)["dbname"], "on" if protected else "off"
+    with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
+        setting = f"ALTER DATABASE {name} SET default_transaction_read_only = {value}"
+        connection.execute(setting.encode())
+    _close_database(postgres, url, closed=True)
+    _close_database(postgres, url, closed=False)
+
+
 def _close_database(postgres: "PostgresServer", url: str, *, closed: bool) -> None:
     """Cut every connection to a database and let no new one in, or let them in again."""
     name = conninfo_to_dict(url)["dbname"]
@@ -529,7 +558,7 @@ def test_metrics_count_what_happened(client: TestClient) -> None:
     for line in (
         'fedbandit_uploads_total{model="news",outcome="merged"} 2',
         'fedbandit_uploads_total{model="news",outcome="copy"} 1',
-        'fedbandit_batches_total{model="news"} 3',
+        'fedbandit_batches_total{model="news"} 2',
         'fedbandit_states_total{model="news"} 1',
         f'fedbandit_received_bytes_total{{model="news"}} {sizes}',
         'fedbandit_refused_total{status="404"} 1',

@@ -42,7 +42,16 @@ from fedbandit.service.refusal import Refusal
 from fedbandit.service.store import Store
 from fedbandit.service.stores import open_store
 from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for
-from tests.service.running import BODY, Process, make_model, metric, start, stored, sync_path
+from tests.service.running import (
+    BODY,
+    Process,
+    make_model,
+    metric,
+    start,
+    stored,
+    sync_path,
+    unwritable,
+)
 
 NEWS = ModelRef("news", "1")
 
@@ -210,6 +219,35 @@ def test_one_who_does_not_wait_for_the_answer_keeps_nobody_from_theirs(
     play(acts)
 
 
+def test_it_says_whether_it_could_merge_now(play: Callable[..., Any], store_url: str) -> None:
+    async def acts(merges: Merges, _: Store) -> None:
+        await asyncio.gather(merges.check(30.0), merges.check(30.0))
+        with unwritable(store_url), pytest.raises(StoreError, match=r"no answer for 0\.2 seconds"):
+            await merges.check(0.2)
+        await merges.check(30.0)
+
+    play(acts)
+
+
+def test_one_that_hangs_could_not(sqlite_url: Callable[[], str]) -> None:
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    before = set(_children())
+
+    async def acts() -> None:
+        merges = ProcessMerges(url)
+        await merges.check(30.0)
+        (worker,) = set(_children()) - before
+        os.kill(worker, signal.SIGSTOP)
+        with pytest.raises(StoreError, match=r"no answer for 0\.2 seconds"):
+            await merges.check(0.2)
+        os.kill(worker, signal.SIGCONT)
+        await merges.check(30.0)
+        assert await merges.stop(30.0)
+
+    asyncio.run(acts())
+
+
 # When the process ends -------------------------------------------------------------------------
 
 
@@ -226,7 +264,7 @@ def test_another_one_is_started_when_it_was_killed(sqlite_url: Callable[[], str]
     async def acts() -> None:
         merges, store = ProcessMerges(url), open_store(url)
         where = _ref(store)
-        await merges.start()
+        await merges.check(30.0)
         (worker,) = set(_children()) - before
         with store.lock("news"):  # so that it waits with the upload in its hands
             asked = asyncio.create_task(merges.take(where, _arrived(sync_for(RECIPE, 1))))
@@ -258,7 +296,7 @@ def test_a_store_that_cannot_be_opened_is_what_it_says_and_leaves_nothing_behind
         for pause in (0.0, _FIRST_PAUSE):  # sooner than that it would not try again
             await asyncio.sleep(pause)
             with pytest.raises(StoreError, match="no such file"):
-                await merges.start()
+                await merges.check(30.0)
         assert await merges.stop(30.0)
 
     asyncio.run(acts())
@@ -295,7 +333,7 @@ def test_what_lies_in_the_working_directory_is_none_of_its_modules(
 
     async def acts() -> None:
         merges = ProcessMerges(url)
-        await merges.start()
+        await merges.check(30.0)
         assert await merges.stop(30.0)
 
     asyncio.run(acts())

@@ -170,7 +170,7 @@ def test_a_coordinators_log_lines_give_nothing_away(url: str, tmp_path: Path) ->
         assert _status(process.address + sync_path(), body, BODY | _bearer(secret)) == 503
         process.stop()
     said = log.read_text()
-    assert "the store is away" in said  # it does say something
+    assert "the store cannot be" in said  # it does say something
     _check_silent(said, [secret, admin, wrong, "nonsense", "Bearer"], [sync.upload, later.upload])
 
 

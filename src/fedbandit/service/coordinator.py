@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fedbandit import wire
 from fedbandit.core.messages import Download
@@ -24,7 +24,10 @@ from fedbandit.service.tokens import digest_of, opens
 from fedbandit.service.turns import Turns
 
 T = TypeVar("T")
+_How = Literal["read", "written"]
 _REMEMBERED = 20_000
+_START_SECONDS, _READY_SECONDS = 15.0, 5.0  # for the store to be written when asked whether it can
+_READY_FOR = 1.0
 _LAST_SECONDS = 1.0  # for a batch that is being committed when nobody waits for it any more
 _log = logging.getLogger("fedbandit.service")
 
@@ -58,7 +61,8 @@ class Coordinator:
         self._tokens: dict[bytes, tuple[float, Token]] = {}
         self._admitted: set[tuple[bytes | None, str | None, str | None]] = set()
         self._models: dict[str, tuple[float, Served]] = {}
-        self._away = False
+        self._away: set[_How] = set()
+        self._ready_until = 0.0
 
     @property
     def stopping(self) -> bool:
@@ -130,7 +134,7 @@ class Coordinator:
         """
         try:
             ref = ModelRef(served.model.name, served.model.incarnation)
-            return await self._merges.take(ref, Arrived(agent, body, token))
+            answer = await self._merges.take(ref, Arrived(agent, body, token))
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
                 self._admitted.discard((token, served.model.name, agent))
@@ -140,7 +144,9 @@ class Coordinator:
             self._models.pop(served.model.name, None)
             raise not_now("model", "the model was deleted or made anew; join again") from error
         except LocalError as error:
-            raise self._store_away(error) from error
+            raise self._store_away("written", error) from error
+        self._store_back("written")
+        return answer
 
     async def joined(self, served: Served, agent: str, have: str | None) -> bytes:
         """Return what an agent needs to join, or to catch up from a download with this digest."""
@@ -160,14 +166,21 @@ class Coordinator:
         return wire.encode_joined(joined)
 
     async def ready(self) -> None:
-        """Raise Refusal (503) if it is stopping, cannot reach its store, or cannot merge."""
+        """Raise Refusal (503) unless a sync would be answered now.
+
+        That takes a write to the store, so a yes is good for a second.
+        """
         if self.stopping:
             raise not_now("coordinator", "it is stopping")
-        await self._asked(self._store.ping)
+        await self._asked(self._store.models)
+        if time.monotonic() < self._ready_until:
+            return
         try:
-            await self._merges.start()
+            await self._merges.check(_READY_SECONDS)
         except LocalError as error:
-            raise self._store_away(error) from error
+            raise self._store_away("written", error) from error
+        self._store_back("written")
+        self._ready_until = time.monotonic() + _READY_FOR
 
     async def metrics_text(self) -> str:
         """Return the metrics."""
@@ -177,7 +190,7 @@ class Coordinator:
 
     async def start(self) -> None:
         """Have everything ready for the first sync; raise StoreError where that cannot be."""
-        await self._merges.start()
+        await self._merges.check(_START_SECONDS)
 
     async def stop(self) -> None:
         """Finish what was accepted, unless the store keeps it waiting, and let go of the store.
@@ -214,10 +227,8 @@ class Coordinator:
         except UnknownName:
             raise
         except LocalError as error:
-            raise self._store_away(error) from error
-        if self._away:
-            self._away = False
-            _log.warning("the store is back")
+            raise self._store_away("read", error) from error
+        self._store_back("read")
         return answer
 
     def _gone(self, name: str, error: UnknownName) -> Refusal:
@@ -225,13 +236,18 @@ class Coordinator:
         self._models.pop(name, None)
         return Refusal(HTTPStatus.NOT_FOUND, "model", str(error))
 
-    def _store_away(self, error: LocalError) -> Refusal:
+    def _store_away(self, how: _How, error: LocalError) -> Refusal:
         """Say so once in the log, and to everyone who asks."""
         self.metrics.count("fedbandit_store_errors_total")
-        if not self._away:
-            self._away = True
-            _log.error("the store is away: %s", error)
+        if how not in self._away:
+            self._away.add(how)
+            _log.error("the store cannot be %s: %s", how, error)
         return not_now("store", "it cannot be read or written for now")
+
+    def _store_back(self, how: _How) -> None:
+        if how in self._away:
+            self._away.discard(how)
+            _log.warning("the store can be %s again", how)
 
 
 def _download(served: Served, state: bytes, have: str | None) -> Download | None:

@@ -31,6 +31,16 @@ class Ready(msgspec.Struct, array_like=True, frozen=True, tag="ready"):
     """The store is open and everything is compiled: syncs may come."""
 
 
+class Check(msgspec.Struct, array_like=True, frozen=True, tag="check"):
+    """Ask whether a sync could be merged now."""
+
+
+class Checked(msgspec.Struct, array_like=True, frozen=True, tag="checked"):
+    """Tell why one could not; nothing if it could."""
+
+    trouble: str
+
+
 class Take(msgspec.Struct, array_like=True, frozen=True, tag="take"):
     """A sync to take in, under a number to tell of it by. Its body comes along."""
 
@@ -77,7 +87,7 @@ class Failed(msgspec.Struct, array_like=True, frozen=True, tag="failed"):
     message: str
 
 
-Message = Open | Ready | Take | Taken | Failed
+Message = Open | Ready | Check | Checked | Take | Taken | Failed
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 

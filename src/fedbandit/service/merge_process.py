@@ -14,6 +14,8 @@ from fedbandit.errors import StoreError, complaint
 from fedbandit.service.batch import Answer
 from fedbandit.service.intake import Arrived
 from fedbandit.service.merge_messages import (
+    Check,
+    Checked,
     Failed,
     Inbox,
     Message,
@@ -24,7 +26,7 @@ from fedbandit.service.merge_messages import (
     understood,
 )
 from fedbandit.service.merger import ModelRef
-from fedbandit.service.merges import Asked
+from fedbandit.service.merges import Asked, has_merged
 
 _START_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two starts
@@ -43,14 +45,15 @@ class ProcessMerges:
         self._worker: asyncio.Task[_Worker] | None = None
         self._pause, self._next_start, self._merged = _FIRST_PAUSE, 0.0, 0
 
-    async def start(self) -> None:
-        """Start the process if none runs, so that the next sync need not wait for it."""
-        await self._running()
-
     async def take(self, ref: ModelRef, arrived: Arrived) -> Answer:
         """Have a sync taken in by the other process."""
         worker = await self._running()
         return await worker.take(ref, arrived)
+
+    async def check(self, seconds: float) -> None:
+        """Have the process, which is started if none runs, write to the store."""
+        worker = await self._running()
+        await worker.check(seconds)
 
     async def stop(self, seconds: float) -> bool:
         """End the process: by itself if it does so in time, else at once."""
@@ -92,6 +95,7 @@ class _Worker(asyncio.Protocol):
         self._process, self._batches = process, batches
         self._asked, self._inbox = Asked(), Inbox()
         self._transport: asyncio.Transport | None = None
+        self._checking: asyncio.Future[str] | None = None
         self.first: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self.ended, self._ending = False, False
 
@@ -105,9 +109,12 @@ class _Worker(asyncio.Protocol):
         for message, along in self._inbox.arrived(data):
             if not self.first.done():
                 self.first.set_result(message)
+            elif isinstance(message, Checked):
+                self._checked(message.trouble)
             elif isinstance(message, Taken | Failed):
-                self._batches[message.model] += isinstance(message, Taken)
-                self._asked.settle(understood(message, along))
+                merged = understood(message, along)
+                self._batches[message.model] += has_merged(merged)
+                self._asked.settle(merged)
 
     def connection_lost(self, _: Exception | None) -> None:
         """Say to whoever still waits that nothing will come."""
@@ -115,6 +122,7 @@ class _Worker(asyncio.Protocol):
         if not self.first.done():
             self.first.set_exception(_gone())
         self._asked.fail(_gone())
+        self._checked(str(_gone()))
         if not self._ending:
             self._process.kill()
             asyncio.get_running_loop().run_in_executor(None, self._bury)
@@ -127,6 +135,28 @@ class _Worker(asyncio.Protocol):
         model, incarnation = ref.model, ref.incarnation
         self.say(Take(number, model, incarnation, arrived.agent, arrived.token), arrived.body)
         return await answer
+
+    async def check(self, seconds: float) -> None:
+        """Raise StoreError unless it says in time that the store can be written.
+
+        Those who ask while it looks share its answer.
+        """
+        if self.ended:
+            raise _gone()
+        looked = self._checking
+        if looked is None:
+            looked = self._checking = asyncio.get_running_loop().create_future()
+            self.say(Check())
+        await asyncio.wait({looked}, timeout=seconds)
+        if not looked.done():
+            raise _gone(f"no answer for {seconds:g} seconds")
+        if looked.result():
+            raise StoreError(looked.result())
+
+    def _checked(self, trouble: str) -> None:
+        if self._checking is not None:
+            self._checking.set_result(trouble)
+            self._checking = None
 
     def say(self, message: Message, along: bytes = b"") -> None:
         """Send a message; where that cannot be, whoever waits is told when that is noticed."""

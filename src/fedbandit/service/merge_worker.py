@@ -25,6 +25,8 @@ from threadpoolctl import threadpool_limits
 from fedbandit.errors import LocalError
 from fedbandit.service.intake import Arrived
 from fedbandit.service.merge_messages import (
+    Check,
+    Checked,
     Failed,
     Inbox,
     Message,
@@ -82,6 +84,18 @@ class _Worker:
             merger = Merger(self._store, ref, self._submit, self._tell)
             self._mergers[take.model] = ref, merger
         merger.put(take.number, Arrived(take.agent, body, take.token))
+
+    def check(self) -> None:
+        """Queue a look at the store."""
+        self._submit(self._look)
+
+    def _look(self) -> None:
+        trouble = ""
+        try:
+            self._store.ping()
+        except LocalError as error:
+            trouble = str(error)
+        self._link.say(Checked(trouble))
 
     def _tell(self, merged: Merged) -> None:
         message, along = told(merged)
@@ -162,7 +176,9 @@ def _pass_on(link: _Link, worker: _Worker, *, wait: bool) -> bool:
     for message, body in link.read(wait=wait):
         if isinstance(message, Take):
             worker.take(message, body)
-            some = True
+        elif isinstance(message, Check):
+            worker.check()
+        some = True
     return some
 
 

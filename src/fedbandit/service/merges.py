@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Protocol
 
-from fedbandit.errors import UnknownName
+from fedbandit.errors import StoreError, UnknownName, complaint
 from fedbandit.service.batch import Answer, Reborn
 from fedbandit.service.intake import Arrived, Outcome
 from fedbandit.service.merger import Merged, Merger, ModelRef
@@ -25,8 +25,11 @@ class Merges(Protocol):
         """Return the answer to a sync once it is durable; raise what went wrong with it."""
         ...
 
-    async def start(self) -> None:
-        """Make sure that it can take something in; raise StoreError if it cannot."""
+    async def check(self, seconds: float) -> None:
+        """Raise StoreError unless it says in time that it could merge something now.
+
+        The first time, that makes everything ready too, which may take longer.
+        """
         ...
 
     async def stop(self, seconds: float) -> bool:
@@ -86,6 +89,14 @@ def _settle(answer: asyncio.Future[Answer], outcome: Outcome | Exception) -> Non
         answer.set_exception(outcome)
 
 
+def has_merged(merged: Merged) -> bool:
+    """Say whether a batch has changed the model: not if all of it were copies, or refused."""
+    given = merged.outcomes
+    return not isinstance(given, Exception) and any(
+        isinstance(each, Answer) and each.merged for each in given
+    )
+
+
 class ThreadMerges:
     """Merging in threads of this process: for a coordinator that is part of a program."""
 
@@ -109,8 +120,16 @@ class ThreadMerges:
         self._mergers[ref].put(number, arrived)
         return await answer
 
-    async def start(self) -> None:
-        """Have nothing to start."""
+    async def check(self, seconds: float) -> None:
+        """Have a thread write to the store."""
+        looking = asyncio.get_running_loop().run_in_executor(self._pool, self._store.ping)
+        done, _ = await asyncio.wait({looking}, timeout=seconds)
+        if not done:
+            looking.cancel()
+            expected, fix = "a store that can be written", "Look for who keeps it locked."
+            got = f"no answer for {seconds:g} seconds"
+            raise StoreError(complaint("store", got=got, expected=expected, fix=fix))
+        looking.result()
 
     async def stop(self, seconds: float) -> bool:
         """End the threads, if what they do comes to an end."""
@@ -119,7 +138,7 @@ class ThreadMerges:
         return finished
 
     def _told(self, merged: Merged) -> None:
-        self.batches[merged.ref.model] += not isinstance(merged.outcomes, Exception)
+        self.batches[merged.ref.model] += has_merged(merged)
         if isinstance(merged.outcomes, Reborn | UnknownName):
             self._mergers.pop(merged.ref, None)
         self._asked.settle(merged)

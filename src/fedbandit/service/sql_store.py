@@ -159,9 +159,9 @@ class SqlStore:
                 raise unknown("token", name, names)
 
     def ping(self) -> None:
-        """Raise StoreError unless the store can be read."""
-        with self._database.session("read") as session:
-            session.run("SELECT version FROM fedbandit")
+        """Raise StoreError unless the store can be read and written, the disk included."""
+        with self._database.session("write") as session:
+            session.run("UPDATE fedbandit SET version = version")
 
     def close(self) -> None:
         """Let go of files and connections."""

@@ -163,7 +163,7 @@ class Store(Protocol):
         ...
 
     def ping(self) -> None:
-        """Raise StoreError unless the store can be read."""
+        """Raise StoreError unless the store can be read and written, the disk included."""
         ...
 
     def close(self) -> None:
