@@ -42,6 +42,7 @@ class Kernel(Generic[P, R]):
     ) -> None:
         update_wrapper(self, source)
         self.source, self.plain, self._lets_go = source, plain, lets_go
+        self._next_time = "the next process finds it ready"
         quiet = np.errstate(all="ignore")(plain)  # as compiled code is
         self.run: Callable[P, R] = self._compile_and_run if COMPILES else quiet
 
@@ -68,6 +69,7 @@ class Kernel(Generic[P, R]):
         try:
             return cast(Callable[P, R], numba.njit(linked, cache=True, **how))
         except RuntimeError:  # nowhere to keep it: a read-only install without a home
+            self._next_time = "set NUMBA_CACHE_DIR, and the next process finds it ready"
             return cast(Callable[P, R], numba.njit(linked, **how))
 
     def _compile_and_run(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -77,9 +79,7 @@ class Kernel(Generic[P, R]):
         seconds = perf_counter() - start
         if seconds > _WORTH_MENTIONING and cast(Any, self.compiled).stats.cache_misses:
             logging.getLogger("fedbandit").warning(
-                "compiled %s in %.1f s; the next process finds it ready",
-                self.source.__name__,
-                seconds,
+                "compiled %s in %.1f s; %s", self.source.__name__, seconds, self._next_time
             )
         return result
 

@@ -95,7 +95,7 @@ class Coordinator:
             token = await self._read_token(digest)
             if not opens(token, digest, model=model, agent=agent):
                 await asyncio.sleep(began + self.settings.refusal_seconds - time.monotonic())
-                raise unauthorised()
+                raise unauthorised(admin=model is None)
         if len(self._admitted) >= _REMEMBERED:
             self._admitted.clear()
         self._admitted.add((digest, model, agent))

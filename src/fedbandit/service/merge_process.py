@@ -149,7 +149,7 @@ class _Worker(asyncio.Protocol):
             self.say(Check())
         await asyncio.wait({looked}, timeout=seconds)
         if not looked.done():
-            raise _gone(f"no answer for {seconds:g} seconds")
+            raise _gone(f"no answer for {seconds:g} seconds", fix="See what it waits for.")
         if looked.result():
             raise StoreError(looked.result())
 
@@ -242,6 +242,9 @@ def _signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _gone(why: str = "an end") -> StoreError:
-    fix = "Look at the log and at the memory left; another one is started."
+def _gone(
+    why: str = "an end",
+    *,
+    fix: str = "Look at the log and the memory left; another one is started.",
+) -> StoreError:
     return StoreError(complaint("merging process", got=why, expected="one that merges", fix=fix))

@@ -33,9 +33,10 @@ class Refusal(Exception):
         return Response(body, self.status, headers, media_type="application/json")
 
 
-def unauthorised() -> Refusal:
+def unauthorised(*, admin: bool = False) -> Refusal:
     """Return the one answer to everybody whose token does not open this door."""
-    message = "a token that opens this agent of this model is needed"
+    which = "of an admin" if admin else "that opens this agent of this model"
+    message = f"a token {which} is needed"
     return Refusal(HTTPStatus.UNAUTHORIZED, "authorization", message)
 
 
