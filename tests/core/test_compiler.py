@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+from pathlib import Path
+
 import pytest
 
 PROGRAM = """
@@ -35,3 +37,45 @@ def test_without_numba_the_same_source_runs() -> None:
         [sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True
     )
     assert run.stdout.split() == ["1", "1", "1"]
+
+
+KERNEL = """
+import logging, sys
+import numba
+from fedbandit.core import compiler
+
+logging.basicConfig(format="%(message)s")
+compiler._WORTH_MENTIONING = 0.0
+compile = numba.njit
+
+
+def without_a_place(function, *, cache=False, **how):
+    if cache:
+        raise RuntimeError("no locator available")
+    return compile(function, **how)
+
+
+@compiler.kernel
+def double(x):
+    return 2.0 * x
+
+
+if "nowhere" in sys.argv:
+    numba.njit = without_a_place
+assert double(2.0) == 4.0
+"""
+
+
+def test_it_says_what_the_next_process_finds(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    environment = os.environ | {"FEDBANDIT_COMPILE": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def said(*words: str) -> str:
+        command = [sys.executable, str(tmp_path / "kernel.py"), *words]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stderr
+
+    assert "s; the next process finds it ready" in said()
+    assert said() == ""
+    assert "s; set NUMBA_CACHE_DIR, and the next process finds it ready" in said("nowhere")
