@@ -22,6 +22,9 @@ from fedbandit.web.listening import configured, end_quietly, listening, url_of
 
 _KEEP_ALIVE = 20
 _LOOK_SECONDS = 0.1
+_PATIENCE = 5.0  # before it says that starting takes long
+_NOT_YET = "not ready yet: it compiles, once, or the store keeps it waiting"
+_log = logging.getLogger("fedbandit.service")
 
 
 def serve(
@@ -74,8 +77,10 @@ def serve(
 async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]) -> bool:
     """Have everything ready; or stop again and say no, if told to meanwhile."""
     starting = asyncio.create_task(_start(coordinator))
+    notice = asyncio.get_running_loop().call_later(_PATIENCE, _log.warning, _NOT_YET)
     while not (starting.done() or told_to_stop()):
         await asyncio.wait({starting}, timeout=_LOOK_SECONDS)
+    notice.cancel()
     if starting.done() and not starting.exception() and not told_to_stop():
         return True
     starting.cancel()
