@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -462,6 +463,18 @@ def test_what_is_no_message_at_all(data: bytes, told: str) -> None:
         wire.decode_sync(data)
     assert told in str(caught.value)
     assert "; expected one whole message in format 1 and nothing after it." in str(caught.value)
+
+
+@pytest.mark.parametrize("head", [b"", b"\x98\xa4sync\x01"])
+def test_saying_what_came_builds_none_of_it(head: bytes) -> None:
+    """A million empty arrays would be 64 times as large as lists."""
+    body = head + b"\xdd" + (2**20).to_bytes(4) + b"\x90" * 2**20 + b"\x00" * 5
+    tracemalloc.start()
+    with pytest.raises(errors.InvalidMessage):
+        wire.decode_sync(body)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * len(body)
 
 
 def test_another_format_is_told_before_what_follows_from_it() -> None:
