@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -376,6 +377,106 @@ def test_missing_and_surplus_fields_are_refused() -> None:
             wire.decode_sync(data)
 
 
+AS_FIRST = "as its first element; expected"
+SYNC_PARTS = "'sync', format, fingerprint, width, life, born, sequence, upload"
+SKETCH_PARTS = "'sketch', rows, shed, size, lost"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "told"),
+    [
+        ((0,), "synk", f"sync: got 'synk' {AS_FIRST} 'sync'."),
+        ((0,), "s" * 41, f"sync: got a text of 41 letters {AS_FIRST} 'sync'."),
+        ((2,), "0123", "fingerprint: got '0123'; expected a text that matches ^[0-9a-f]{16}$."),
+        ((3,), None, "width: got nil; expected an integer."),
+        ((4,), bytes(15), "life: got 15 bytes; expected 16 bytes."),
+        ((4,), bytes(300), "life: got 300 bytes; expected 16 bytes."),
+        ((4,), {}, "life: got a map; expected 16 bytes."),
+        ((4,), msgspec.msgpack.Ext(5, b"x"), "life: got a value of another kind; expected 16 "),
+        ((6,), 0, f"sequence: got 0; expected an integer from 1 to {2**63 - 1}."),
+        ((6,), True, f"sequence: got true; expected an integer from 1 to {2**63 - 1}."),
+        ((7,), [0] * 70_000, f"upload: got another value {AS_FIRST} 'upload'."),
+        (
+            (7, 3),
+            3,
+            "upload.summary: got 3; expected an array that begins with 'gram' or 'sketch' ",
+        ),
+        (
+            (7, 3),
+            ["cube"],
+            f"upload.summary: got 'cube' {AS_FIRST} 'gram' or 'sketch' or 'narrow'.",
+        ),
+        ((7, 3, 4), "all", "upload.summary: got 'all' as lost; expected a number or nil."),
+        (
+            (7, 3, 1, 0),
+            9,
+            "upload.summary: got 9 as rows.shape; expected an array of 2: an integer",
+        ),
+        ((7, 4, 0), ["3"], "upload.moment.shape: got '3' as element 0; expected an integer."),
+    ],
+)
+def test_a_refusal_says_what_came_and_what_belongs_there(
+    place: tuple[int, ...], value: object, told: str
+) -> None:
+    with pytest.raises(errors.InvalidMessage) as caught:
+        wire.decode_sync(_without(place, value))
+    assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("place", "count", "parts"),
+    [
+        ((), 8, SYNC_PARTS),
+        ((7,), 6, "'upload', format, agent, summary, moment, count"),
+        ((7, 3), 5, SKETCH_PARTS),
+        ((7, 3, 1), 2, "shape, data"),
+        ((7, 4), 2, "shape, data"),
+        ((7, 4, 0), 1, "an integer"),
+    ],
+)
+@pytest.mark.parametrize("more", [-1, 1, 2, 20])
+def test_elements_are_counted_alike_whether_too_many_or_too_few(
+    place: tuple[int, ...], count: int, parts: str, more: int
+) -> None:
+    whole = msgspec.msgpack.decode(wire.encode_sync(SYNC))
+    part = whole
+    for index in place:
+        part = part[index]
+    part[:] = part[:more] if more < 0 else [*part, *[1] * more]
+    with pytest.raises(errors.InvalidMessage) as caught:
+        wire.decode_sync(msgspec.msgpack.encode(whole))
+    assert f": got an array of {count + more}" in str(caught.value)
+    assert f"; expected an array of {count}: {parts}." in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "sync: got 0 bytes that are not one ("),
+        (wire.encode_sync(SYNC) + b"\x00", "trailing characters"),
+        (wire.encode_sync(SYNC)[:-1], "truncated"),
+        (b"\x98\xa2\xff\xff" + bytes(20), "sync: got a text that is not UTF-8; expected one whole"),
+    ],
+)
+def test_what_is_no_message_at_all(data: bytes, told: str) -> None:
+    with pytest.raises(errors.InvalidMessage) as caught:
+        wire.decode_sync(data)
+    assert told in str(caught.value)
+    assert "; expected one whole message in format 1 and nothing after it." in str(caught.value)
+
+
+@pytest.mark.parametrize("head", [b"", b"\x98\xa4sync\x01"])
+def test_saying_what_came_builds_none_of_it(head: bytes) -> None:
+    """A million empty arrays would be 64 times as large as lists."""
+    body = head + b"\xdd" + (2**20).to_bytes(4) + b"\x90" * 2**20 + b"\x00" * 5
+    tracemalloc.start()
+    with pytest.raises(errors.InvalidMessage):
+        wire.decode_sync(body)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * len(body)
+
+
 def test_another_format_is_told_before_what_follows_from_it() -> None:
     with pytest.raises(errors.InvalidMessage, match="format 7") as caught:
         wire.decode_sync(msgspec.msgpack.encode(["sync", 7, {"anything": "else"}]))
@@ -401,12 +502,53 @@ def test_any_bytes_are_an_envelope_or_refused(kind: str, data: st.DataObject) ->
         start = data.draw(st.integers(0, len(whole)))
         length = data.draw(st.integers(0, 9))
         whole[start : start + length] = data.draw(st.binary(max_size=9))
-    with contextlib.suppress(errors.InvalidMessage):
+    try:
         decode(bytes(whole))
+    except errors.InvalidMessage as error:
+        _check_is_one_sentence(error)
+
+
+def _check_is_one_sentence(error: errors.InvalidMessage) -> None:
+    """It names the field, what came and what was expected, each once, in words of our own."""
+    told = str(error)
+    assert told.startswith(f"{error.field}: got ")
+    assert told.count("; expected ") == 1
+    assert "Expected" not in told
+    assert "`" not in told.partition("; expected ")[2]
 
 
 @pytest.mark.parametrize("kind", ENVELOPES)
 @given(noise=st.binary(max_size=64))
 def test_noise_is_no_envelope(kind: str, noise: bytes) -> None:
-    with pytest.raises(errors.InvalidMessage):
+    with pytest.raises(errors.InvalidMessage) as caught:
         ENVELOPES[kind][1](noise)
+    _check_is_one_sentence(caught.value)
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=50)
+    | st.binary(max_size=20),
+    lambda inner: st.lists(inner, max_size=9) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=20,
+)
+
+
+@given(place=st.lists(st.integers(0, 7), max_size=5), value=anything, narrow=st.booleans())
+def test_any_value_at_any_place_is_taken_or_refused(
+    place: list[int], value: object, narrow: bool
+) -> None:
+    whole = [msgspec.msgpack.decode(wire.encode_sync(NARROW_SYNC if narrow else SYNC))]
+    part, index = whole, 0
+    for step in place:
+        if not isinstance(part[index], list) or step >= len(part[index]):
+            break
+        part, index = part[index], step
+    part[index] = value
+    try:
+        wire.decode_sync(msgspec.msgpack.encode(whole[0]))
+    except errors.InvalidMessage as error:
+        _check_is_one_sentence(error)

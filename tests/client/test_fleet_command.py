@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import trustme
 
 import fedbandit as fb
 from fedbandit import wire
@@ -14,6 +15,7 @@ from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.service.settings import Settings
 from fedbandit.service.stores import open_store
 from tests.client.twin import Twin, joined_to
+from tests.service.running import make_model, make_token, running
 
 SMALL = ["fleet", "--agents", "3", "--rounds", "150"]
 
@@ -168,9 +170,43 @@ def test_data_sets_are_worlds_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tokens_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "tokens").write_text("agent-0 a b\n")
-    assert main([*SMALL, "--tokens", str(tmp_path / "tokens")]) == 2
-    assert "lines AGENT TOKEN" in capsys.readouterr().err
+    file = tmp_path / "tokens"
+    for text, told in (
+        ("agent-0 a\n\nagent-1 b hidden\n", f"tokens in {file}, line 3: got 3 words; expected two"),
+        ("hidden\n", f"tokens in {file}, line 1: got 1 word; expected two: AGENT TOKEN."),
+        ("agent-0 hiddén\n", f"tokens in {file}: got 'ascii' codec"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        assert main([*SMALL, "--tokens", str(file)]) == 2
+        shown = capsys.readouterr().err
+        assert told in shown
+        assert "hidd" not in shown
+    assert main([*SMALL, "--tokens", str(tmp_path / "none")]) == 2
+    assert "expected a file of lines AGENT TOKEN" in capsys.readouterr().err
+
+
+def test_a_coordinator_of_a_private_authority(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe, store = fb.FSCLB(dimension=5, sketch_size=3, agents=2), f"sqlite:///{tmp_path}/c.db"
+    make_model(store, "shop", recipe)
+    names = ["agent-0", "agent-1"]
+    tokens = [f"{name} {make_token(store, model='shop', agent=name)}\n" for name in names]
+    (tmp_path / "tokens").write_text("".join(tokens))
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(
+        tmp_path / "both.pem"
+    )
+    both = str(tmp_path / "both.pem")
+    words = ["fleet", "--agents", "2", "--rounds", "50", "--model", "shop"]
+    words += ["--tokens", str(tmp_path / "tokens")]
+    with running(store, "--tls-cert", both, "--tls-key", both) as coordinator:
+        words += ["--coordinator", coordinator.address]
+        assert main(words) == 2
+        assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err
+        assert main([*words, "--cafile", str(tmp_path / "ca.pem")]) == 0
+    assert "2 agents, 50 decisions" in capsys.readouterr().out
 
 
 def test_sizes_are_those_of_real_messages() -> None:

@@ -124,6 +124,14 @@ def test_deferred_events_wait_to_be_activated(twin: Twin) -> None:
         assert client.post("/events/never/activate").status_code == 409
 
 
+def test_null_is_as_good_as_nothing(client: TestClient) -> None:
+    names = ("contextFeatures", "excludedActions", "eventId", "deferActivation")
+    answer = rank(client, **dict.fromkeys(names))
+    assert len(answer["ranking"]) == 3
+    event = answer["eventId"]
+    assert client.post(f"/events/{event}/reward", json={"value": 1}).status_code == 204
+
+
 def test_events_that_are_not_open(client: TestClient) -> None:
     event = rank(client)["eventId"]
     assert client.post(f"/events/{event}/reward", json={"value": 1}).status_code == 204

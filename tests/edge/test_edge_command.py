@@ -94,7 +94,7 @@ def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     words = ["edge", "--model", "news", "--coordinator", "http://127.0.0.1:9"]
     for more, message in (
         ([], "expected an answer"),
-        (["--listen", "0.0.0.0:0"], "outside loopback"),
+        (["--listen", "0.0.0.0:0"], "expected nothing outside loopback. Listen on 127.0.0.1, or"),
         (["--listen", "nowhere"], "HOST:PORT"),
         (["--token-file", str(tmp_path / "none")], "Look at --token-file"),
         (["--agent", "a/b"], "letters, digits"),
@@ -102,7 +102,41 @@ def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         (["--state-dir", "/proc/nowhere"], "state_dir: got"),
     ):
         assert main([*words, *more]) == 2
-        assert message in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert message in told
+        assert "--tls-cert" not in told
+        assert "--open" not in told
+
+
+def test_events_wait_as_long_and_as_many_as_it_is_told(tmp_path: Path) -> None:
+    recipe = fb.FSCLB(dimension=12, sketch_size=5, agents=2)
+    store = f"sqlite:///{tmp_path}/c.db"
+    more = ["--reward-wait", "172800", "--default-reward", "None", "--max-open", "1"]
+    with (
+        private_coordinator(store, model="news", recipe=recipe) as coordinator,
+        running(coordinator, tmp_path / "edge", *more) as (url, _),
+    ):
+        first, second = ask(f"{url}/rank", QUESTION), ask(f"{url}/rank", QUESTION)
+        with pytest.raises(HTTPError, match="409"):
+            ask(f"{url}/events/{first['eventId']}/reward", {"value": 1.0})
+        assert ask(f"{url}/events/{second['eventId']}/reward", {"value": 1.0}) == 204
+        status = ask(f"{url}/healthz")
+        assert (status["open"], status["forgotten"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--reward-wait 0", "expected a number above 0"),
+        ("--reward-wait inf", "expected a number above 0"),
+        ("--default-reward much", "got 'much'; expected a number, or none"),
+        ("--max-open 0", "expected a whole number of at least 1"),
+    ],
+)
+def test_words_it_cannot_read(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["edge", "--model", "news", *words.split()])
+    assert message in capsys.readouterr().err
 
 
 def test_names_of_machines() -> None:

@@ -130,3 +130,20 @@ def test_inner_products_are_kept_on_average_over_names() -> None:
 def test_what_cannot_be_features(given: object) -> None:
     with pytest.raises(InvalidArms, match=r"^context: got .*; expected objects of numbers"):
         features_of(given, field="context")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([1.0, 2], "got a list of numbers;"),
+        ([1.0, {}], "got a list of other things than objects;"),
+        ({"x": {"y": ["a"]}}, "got a list of other things than objects at 'x.y';"),
+        ("text", "got a text;"),
+        (True, "got true;"),
+        (2, "got a number;"),
+        (None, "got null;"),
+    ],
+)
+def test_it_is_said_in_the_words_of_json(given: object, told: str) -> None:
+    with pytest.raises(InvalidArms, match=told):
+        features_of(given, field="context")

@@ -6,6 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from fedbandit import wire
 from fedbandit.cli import main
@@ -65,6 +72,7 @@ def test_a_model_is_made_listed_shown_and_deleted(store: str, capsys: Capture) -
     assert "limits: arm norm 2, reward 3, count 50" in shown
     assert re.search(r"^phone +1 +6 ", shown, re.MULTILINE)
     _run("model delete news --yes")
+    assert capsys.readouterr().out == "news: deleted, with 1 uploads and its tokens\n"
     assert opened.models() == []
     opened.close()
 
@@ -78,8 +86,11 @@ def test_a_model_moves_to_another_store_with_all_that_is_its_own(
     with client_of(store) as client:
         post(client, sync_for(RECIPE, 1))
     file = tmp_path / "news.model"
+    capsys.readouterr()
     _run(f"model export news --out {file}")
+    assert capsys.readouterr().out == f"{file}: {file.stat().st_size:,} bytes, model news\n"
     _run(f"model import {file} --store {store_url}")
+    assert capsys.readouterr().err == "news: 1 uploads, 1 token\n"
     before, after = (open_store(url) for url in (store, store_url))
     one, other = before.archive("news"), after.archive("news")
     assert (one.state, one.ledgers, one.tokens) == (other.state, other.ledgers, other.tokens)
@@ -96,12 +107,17 @@ def test_under_another_name_it_comes_without_tokens(
 ) -> None:
     make_model(store, "news", RECIPE)
     _run("token create news phone")
+    _run("token create news tablet")
     file = tmp_path / "news.model"
     _run(f"model export news --out {file}")
-    _run(f"model import {file} --as other")
     capsys.readouterr()
+    _run(f"model import {file} --as other")
+    said, left_out = capsys.readouterr().err.splitlines()
+    assert said == "other: 0 uploads, 0 tokens"
+    assert left_out.startswith("2 tokens of the file left out: ")
+    assert left_out.endswith("fedbandit token create other AGENT")
     opened = open_store(store)
-    assert [token.model for token in opened.tokens()] == ["news"]
+    assert [token.model for token in opened.tokens()] == ["news", "news"]
     assert opened.model("news").incarnation != opened.model("other").incarnation
     opened.close()
     assert wire.encode(stored(store, "other")) == wire.encode(stored(store, "news"))
@@ -156,6 +172,7 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
     assert rows[1] == [name, "news", "phone-7"]
     assert rows[0][:2] == ["boss", "(admin)"]
     _run(f"token revoke {name}")
+    assert capsys.readouterr().out == f"{name}: revoked\n"
     opened = open_store(store)
     assert [token.name for token in opened.tokens()] == ["boss"]
     opened.close()
@@ -178,9 +195,17 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
             "model create n --dimension 4 --sketch-size 3 --max-reward nan",
             "largest reward: got nan",
         ),
+        (
+            "model create n --dimension 10 --sketch-size 3 --set dimension=7",
+            "--set: got dimension=7; expected a parameter without an option of its own. "
+            "Write --dimension 7.",
+        ),
+        ("model create n --dimension 10 --set sketch_size=auto", "Write --sketch-size auto."),
+        ("model create n --dimension 10 --sketch-size 3 --set agents=9", "Write --agents 9."),
         ("model create n --dimension 6000 --recipe FedLinUCB", "a state of 288,048,000 bytes"),
         ("model create n --dimension 99999999 --sketch-size 2", "a state of 1,599,999,984 bytes"),
         ("model import news.model --as a/b", "model: got 'a/b'; expected 1 to 64"),
+        ("model show d1l2", "expected one of old. See: fedbandit model list."),
         ("model show odl", "model: got 'odl'; expected one of old. Did you mean 'old'?"),
         ("model delete gone --yes", "model: got 'gone'"),
         ("model delete old", "delete: got no --yes, for 0 uploads"),
@@ -195,11 +220,14 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("token create old phone --admin", "token: got old phone --admin"),
         ("token create gone phone", "model: got 'gone'"),
         ("token create old ph/one", "agent: got 'ph/one'"),
-        ("token revoke phone", "token: got 'phone'"),
+        ("token revoke phone", "token: got 'phone'; expected a token, and there is none yet."),
+        ("token create old phone --name a/b", "Choose a plain one: it is what revoke is told."),
         ("serve --listen nowhere", "listen: got 'nowhere'; expected HOST:PORT"),
         ("serve --listen 127.0.0.1:99999", "listen: got '127.0.0.1:99999'"),
         ("serve --listen 203.0.113.7:0 --insecure", "listen: got [Errno"),
         ("serve --listen 0.0.0.0:0", "got 0.0.0.0 without TLS; expected TLS and tokens"),
+        ("serve --listen 0.0.0.0:0", "Give --tls-cert and --tls-key, listen on 127.0.0.1, or"),
+        ("serve --listen 0.0.0.0:0 --open", "--tls-key and leave out --open, listen on 127.0.0.1"),
         ("serve --listen 0.0.0.0:0 --open", "got 0.0.0.0 without TLS and tokens"),
         ("serve --listen [::]:0 --open", "got :: without TLS and tokens"),
         ("serve --allow-host box", "--allow-host: got box; expected none without --open"),
@@ -230,6 +258,9 @@ def test_wrong_input_is_one_line_and_exit_code_2(
         ("model create news --dimension 0", "--dimension: got '0'"),
         ("model create news --dimensio 4", "Did you mean '--dimension'?"),
         ("model create news --dimension 4 --set alpha", "--set: got 'alpha'; expected NAME=VALUE"),
+        ("model create n --dimension 4 --max-count 1e-9", "expected a whole number of at least 1"),
+        ("model create n --dimension 4 --max-count 1.5", "expected a whole number of at least 1"),
+        ("model create n --dimension 4 --max-count 1e999", "expected a whole number of at least 1"),
         ("model export news", "required: --out"),
         ("token revoke", "required: NAME"),
         ("serve --queue 0", "--queue: got '0'"),
@@ -243,6 +274,40 @@ def test_wrong_words_are_answered(words: str, message: str, capsys: Capture) -> 
         main(words.split())
     assert left.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("written", "meant"), [("1e9", 10**9), ("2.5e3", 2500), ("70", 70)])
+def test_counts_are_read_as_help_writes_them(store: str, written: str, meant: int) -> None:
+    _run(f"model create news --dimension 4 --sketch-size 3 --max-count {written}")
+    opened = open_store(store)
+    assert opened.model("news").limits.count == meant
+    opened.close()
+
+
+def test_names_that_are_not_there_are_not_answered_with_thousands(
+    store: str, capsys: Capture
+) -> None:
+    make_model(store, "news", RECIPE)
+    opened = open_store(store)
+    for number in range(30):
+        opened.add_token(new_token(model="news", agent="a", name=f"n{number:02}p7")[1])
+    opened.close()
+    assert main(["token", "revoke", "nope"]) == 2
+    told = capsys.readouterr().err
+    assert "n19p7 and 10 more. See: fedbandit token list." in told
+    assert main(["token", "revoke", "n03p8"]) == 2
+    assert "Did you mean 'n03p7'?" in capsys.readouterr().err
+
+
+def test_an_encrypted_key_is_refused_without_asking(tmp_path: Path, capsys: Capture) -> None:
+    issued = trustme.CA().issue_cert("localhost")
+    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    form = (Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(*form))
+    files = ["--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")]
+    assert main(["serve", "--listen", "127.0.0.1:0", *files]) == 2
+    assert "--tls-key: got an encrypted key; expected one that is not" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path, capsys: Capture) -> None:
@@ -263,6 +328,10 @@ def test_postgresql_by_its_url(
     postgres_url: Callable[[], str], capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEDBANDIT_STORE", postgres_url())
+    assert main(["model", "list"]) == 2
+    shown = capsys.readouterr().err
+    assert "got a database with no store of fedbandit in it yet" in shown
+    assert "fedbandit model create and fedbandit serve make one there" in shown
     _run("model create news --dimension 4 --sketch-size 3")
     _run("token create news phone")
     capsys.readouterr()

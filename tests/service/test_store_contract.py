@@ -12,7 +12,7 @@ from fedbandit import errors
 from fedbandit.service.ledger import KEPT, Ledger, Life
 from fedbandit.service.model import new_model
 from fedbandit.service.store import Model, Store, Token
-from fedbandit.service.stores import open_store
+from fedbandit.service.stores import _database, open_store
 from tests.service.made_uploads import GRAM, RECIPE
 from tests.service.running import overwrite
 
@@ -228,8 +228,21 @@ def test_a_store_of_another_schema_is_refused(store_url: str) -> None:
 
 
 def test_a_store_that_is_not_there_is_not_made_by_looking(store_url: str) -> None:
-    with pytest.raises(errors.StoreError):
+    for _ in range(2):
+        with pytest.raises(errors.StoreError, match="fedbandit model create and fedbandit serve"):
+            open_store(store_url)
+
+
+def test_a_database_of_something_else_is_no_store(store_url: str) -> None:
+    database = _database(store_url, create=True)
+    with database.session("write") as session:
+        session.run("CREATE TABLE something (other TEXT)")
+    database.close()
+    with pytest.raises(errors.StoreError, match="with no store of fedbandit in it"):
         open_store(store_url)
+    store = open_store(store_url, create=True)
+    assert store.models() == []
+    store.close()
 
 
 @pytest.mark.parametrize("url", ["", "mysql://x", "sqlite://x", "sqlite:///", "fedbandit.db"])

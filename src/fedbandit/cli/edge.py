@@ -7,10 +7,21 @@ import socket
 import sys
 from argparse import Action, ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Command
-from fedbandit.cli.options import add_allow_host, directory, seconds
-from fedbandit.errors import DataError, complaint
+from fedbandit.cli.options import (
+    above_zero,
+    add_allow_host,
+    add_cafile,
+    directory,
+    number_or_none,
+    positive,
+)
+from fedbandit.errors import DataError, InvalidParameter, complaint
+
+if TYPE_CHECKING:
+    from fedbandit.service.listen import Address
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +71,7 @@ def _define(parser: ArgumentParser) -> list[Action]:
             help="where to keep what is not delivered yet (default: in memory alone)",
         ),
         *_define_rewards(parser),
-        parser.add_argument("--cafile", metavar="PEM", help="certificates to trust with https"),
+        add_cafile(parser),
         parser.add_argument(
             "--insecure", action="store_true", help="listen outside loopback: it asks for no token"
         ),
@@ -72,16 +83,23 @@ def _define_rewards(parser: ArgumentParser) -> list[Action]:
     return [
         parser.add_argument(
             "--reward-wait",
-            type=seconds,
+            type=above_zero,
             metavar="S",
-            help="how long an event waits for its reward (default: for ever)",
+            help="seconds that an event waits for its reward (default: for ever)",
         ),
         parser.add_argument(
             "--default-reward",
-            type=float,
+            type=number_or_none,
             default=0.0,
             metavar="R",
-            help="what an event is paid after that (default: 0)",
+            help="what an event is paid after that (default: 0), or none: it is forgotten",
+        ),
+        parser.add_argument(
+            "--max-open",
+            type=positive,
+            default=10_000,
+            metavar="N",
+            help="events without a reward at once; the oldest is forgotten (default: 10000)",
         ),
         parser.add_argument(
             "--durability",
@@ -96,10 +114,10 @@ def _define_rewards(parser: ArgumentParser) -> list[Action]:
 def _execute(arguments: Namespace) -> None:
     from fedbandit.client import connect
     from fedbandit.edge.run import serve
-    from fedbandit.service.listen import check_exposure, read_address
+    from fedbandit.service.listen import read_address
 
     address = read_address(arguments.listen)
-    check_exposure(address, tls=False, tokens=False, insecure=arguments.insecure)
+    _check_exposure(address, insecure=arguments.insecure)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     if arguments.state_dir is None:
@@ -112,6 +130,7 @@ def _execute(arguments: Namespace) -> None:
         state_dir=arguments.state_dir,
         reward_wait=arguments.reward_wait,
         default_reward=arguments.default_reward,
+        max_open=arguments.max_open,
         durability=arguments.durability,
         cafile=arguments.cafile,
     )
@@ -122,6 +141,16 @@ def _execute(arguments: Namespace) -> None:
         allowed=arguments.allow_host,
         announce=_say,
     )
+
+
+def _check_exposure(address: "Address", *, insecure: bool) -> None:
+    """Raise InvalidParameter where strangers could ask, who need no token here."""
+    from fedbandit.service.listen import OTHERWISE
+
+    if not (address.is_loopback or insecure):
+        got = f"{address.host}, where anybody may ask: a sidecar has no TLS and no tokens"
+        fix, expected = OTHERWISE.capitalize(), "nothing outside loopback"
+        raise InvalidParameter(complaint("listen", got=got, expected=expected, fix=fix))
 
 
 def machine_name(host: str) -> str:

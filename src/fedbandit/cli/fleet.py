@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Command
-from fedbandit.cli.options import directory, positive
+from fedbandit.cli.options import add_cafile, directory, positive
 from fedbandit.cli.table import show_table
 from fedbandit.errors import DataError, InvalidParameter, complaint
 
@@ -78,6 +78,7 @@ def _define_coordinator(parser: ArgumentParser) -> list[Action]:
         parser.add_argument(
             "--tokens", type=Path, metavar="FILE", help="a line AGENT TOKEN for each, agent-0 first"
         ),
+        add_cafile(parser),
         parser.add_argument(
             "--state-dir", type=directory, metavar="DIR", help="where agents keep their states"
         ),
@@ -102,6 +103,7 @@ def _execute(arguments: Namespace) -> None:
             agents=arguments.agents,
             tokens=tokens,
             state_dir=arguments.state_dir,
+            cafile=arguments.cafile,
         )
         try:
             world = _world(arguments, fleet.recipe.dimension)
@@ -175,11 +177,23 @@ def _tokens(file: Path | None) -> dict[str, str]:
     if file is None:
         return {}
     try:
-        return dict(line.split() for line in file.read_text().splitlines() if line.strip())
-    except (OSError, ValueError) as error:
-        expected, fix = "lines AGENT TOKEN", "Look at --tokens."
-        message = complaint("tokens", got=str(error), expected=expected, fix=fix)
+        lines = file.read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        expected, fix = "a file of lines AGENT TOKEN", "Look at --tokens."
+        message = complaint(f"tokens in {file}", got=str(error), expected=expected, fix=fix)
         raise DataError(message) from error
+    return dict(_pair(file, i, line) for i, line in enumerate(lines, 1) if line.strip())
+
+
+def _pair(file: Path, number: int, line: str) -> tuple[str, str]:
+    """Return an agent and its token. What an unreadable line says is not repeated: it is secret."""
+    words = line.split()
+    if len(words) != 2:
+        got, expected = f"{len(words)} words" if len(words) > 1 else "1 word", "two: AGENT TOKEN"
+        fix = "Write the agent's name, a space and its token, as in: agent-0 TOKEN."
+        who = f"tokens in {file}, line {number}"
+        raise DataError(complaint(who, got=got, expected=expected, fix=fix))
+    return words[0], words[1]
 
 
 FLEET = Command(

@@ -44,13 +44,17 @@ class Fleet:
         agents: int,
         tokens: Mapping[str, str],
         state_dir: Path | None,
+        cafile: str | None = None,
     ) -> "Fleet":
         """Connect them all, some at a time."""
 
         def one(index: int) -> ConnectedAgent:
             name = f"agent-{index}"
             place = None if state_dir is None else state_dir / name
-            return connect(url, model=model, agent=name, token=tokens.get(name), state_dir=place)
+            token = tokens.get(name)
+            return connect(
+                url, model=model, agent=name, token=token, state_dir=place, cafile=cafile
+            )
 
         first = one(0)  # if there is something wrong, say so once
         with ThreadPoolExecutor(_AT_ONCE) as pool:

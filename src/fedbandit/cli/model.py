@@ -4,11 +4,12 @@ import json
 import sys
 import time
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedbandit.cli.command import Command
-from fedbandit.cli.options import positive
+from fedbandit.cli.options import positive, whole_number
 from fedbandit.cli.stores import add_store, opened
 from fedbandit.cli.table import show_table
 from fedbandit.cli.verbs import Verb, define_verbs, execute_verb
@@ -16,7 +17,13 @@ from fedbandit.errors import DataError, InvalidParameter, OutputError, complaint
 
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
+    from fedbandit.service.store import Model
 
+_OWN_OPTION = {
+    "dimension": "--dimension",
+    "sketch_size": "--sketch-size",
+    "agents": "--agents",
+}
 EXAMPLE = """\
 fedbandit model create news --dimension 100 --sketch-size 40
 fedbandit model list
@@ -46,8 +53,8 @@ def _define_create(parser: ArgumentParser) -> list[Action]:
             help="another parameter of the recipe, as in --set alpha=2 --set radius=0.3"),
         add("--max-arm-norm", type=float, metavar="L", help="longest arm (default: 1e6)"),
         add("--max-reward", type=float, metavar="R", help="largest reward in size (default: 1e6)"),
-        add("--max-count", type=positive, metavar="N", help="observations an upload may stand for"
-            " (default: 1e9)"),
+        add("--max-count", type=whole_number, metavar="N",
+            help="observations an upload may stand for (default: 1e9)"),
     ]  # fmt: skip
 
 
@@ -59,6 +66,7 @@ def _create(arguments: Namespace) -> None:
     from fedbandit.service.model import DEFAULT_LIMITS, new_model, recipe_named
     from fedbandit.wire import Limits
 
+    _check_settings(arguments.set)
     params: dict[str, Any] = {"dimension": arguments.dimension, "agents": arguments.agents}
     if arguments.sketch_size is not None:
         params["sketch_size"] = arguments.sketch_size
@@ -73,6 +81,15 @@ def _create(arguments: Namespace) -> None:
     with opened(arguments, create=True) as store:
         store.create(model, state)
     print(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}")
+
+
+def _check_settings(given: Sequence[tuple[str, Any]]) -> None:
+    """Refuse --set for what has an option: given both ways, one would be dropped in silence."""
+    for name, value in given:
+        if name in _OWN_OPTION:
+            fix = f"Write {_OWN_OPTION[name]} {value}."
+            got, expected = f"{name}={value}", "a parameter without an option of its own"
+            raise InvalidParameter(complaint("--set", got=got, expected=expected, fix=fix))
 
 
 def _define_list(parser: ArgumentParser) -> list[Action]:
@@ -123,6 +140,7 @@ def _delete(arguments: Namespace) -> None:
             fix = f"Export it first: fedbandit model export {model.name} --out FILE."
             raise DataError(complaint("delete", got=got, expected="--yes", fix=fix))
         store.delete(arguments.name)
+    print(f"{model.name}: deleted, with {model.version} uploads and its tokens")
 
 
 def _define_export(parser: ArgumentParser) -> list[Action]:
@@ -144,12 +162,19 @@ def _export(arguments: Namespace) -> None:
         got, fix = f"{error}", "Choose another file."
         message = complaint("export", got=got, expected="a new file", fix=fix)
         raise OutputError(message) from error
+    print(f"{arguments.out}: {len(data):,} bytes, model {arguments.name}")
 
 
 def _define_import(parser: ArgumentParser) -> list[Action]:
     return [
         parser.add_argument("file", type=Path, metavar="FILE", help="what export wrote"),
-        parser.add_argument("--as", dest="name", metavar="NAME", help="another name for it"),
+        parser.add_argument(
+            "--as",
+            dest="name",
+            metavar="NAME",
+            help="another name for it; then the file's tokens, each for the model of its old name, "
+            "are left out: make new ones with fedbandit token create",
+        ),
         add_store(parser),
     ]
 
@@ -167,9 +192,23 @@ def _import(arguments: Namespace) -> None:
         message = complaint("import", got=got, expected="a file to read", fix=fix)
         raise DataError(message) from error
     archive = read_archive(data, name=arguments.name)
+    left = 0
+    if arguments.name is not None:
+        left = len(read_archive(data).tokens) - len(archive.tokens)
     with opened(arguments, create=True) as store:
         store.install(archive)
-    print(f"{archive.model.name}: {archive.model.version} uploads", file=sys.stderr)
+    _say_imported(archive.model, kept=len(archive.tokens), left=left)
+
+
+def _say_imported(model: "Model", *, kept: int, left: int) -> None:
+    print(f"{model.name}: {model.version} uploads, {_tokens(kept)}", file=sys.stderr)
+    if left:
+        why = f"{_tokens(left)} of the file left out: a token opens the model of its own name alone"
+        print(f"{why}. Make new ones: fedbandit token create {model.name} AGENT", file=sys.stderr)
+
+
+def _tokens(count: int) -> str:
+    return f"{count} token{'' if count == 1 else 's'}"
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -26,6 +26,34 @@ def seconds(text: str) -> float:
     return value
 
 
+def above_zero(text: str) -> float:
+    """Read a finite number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < inf:
+        raise ArgumentTypeError(f"got {text!r}; expected a number above 0")
+    return value
+
+
+def number_or_none(text: str) -> float | None:
+    """Read a number, or the word none."""
+    if text.lower() == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"got {text!r}; expected a number, or none") from None
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number of at least 1, also one written like 1e9."""
+    written = re.fullmatch(r"[0-9]+(\.[0-9]*)?([eE][+]?[0-9]+)?", text)
+    value = float(text) if written else 0.0
+    return int(value) if 1.0 <= value <= 2.0**53 and value.is_integer() else positive(text)
+
+
 def share(text: str) -> float:
     """Read a number strictly between 0 and 1."""
     try:
@@ -99,6 +127,15 @@ def add_allow_host(parser: ArgumentParser, *, when: str = "") -> Action:
         default=[],
         metavar="NAME",
         help=f"{when}answer to this name too, besides localhost and the address listened at",
+    )
+
+
+def add_cafile(parser: ArgumentParser) -> Action:
+    """Add --cafile, for whoever talks to a coordinator of a private authority."""
+    return parser.add_argument(
+        "--cafile",
+        metavar="PEM",
+        help="certificates to trust with https, in place of the system's",
     )
 
 

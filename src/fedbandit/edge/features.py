@@ -93,11 +93,31 @@ def _flat(given: object, path: str, field: str, depth: int) -> Iterator[tuple[st
     elif isinstance(given, bool | int | float) and path:
         yield path, _number(given, path, field)
     elif given is not None or not path:
-        raise _unusable(field, f"{type(given).__name__} at {path[:80] or 'its top'!r}")
+        where = f" at {path[:80]!r}" if path else ""
+        raise _unusable(field, f"{_kind(given)}{where}")
 
 
 def _objects(given: Sequence[object]) -> bool:
     return all(isinstance(each, Mapping) for each in given)
+
+
+def _kind(given: object) -> str:
+    """Return words for what is no feature, as JSON calls it."""
+    match given:
+        case None:
+            return "null"
+        case str():
+            return "a text"
+        case bool():
+            return "true" if given else "false"
+        case int() | float():
+            return "a number"
+        case list() if all(isinstance(each, int | float) for each in given):
+            return "a list of numbers"
+        case list():
+            return "a list of other things than objects"
+        case _:
+            return f"a {type(given).__name__}"
 
 
 def _number(value: float, path: str, field: str) -> float:

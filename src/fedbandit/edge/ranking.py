@@ -33,9 +33,9 @@ class RankRequest(
 
     actions: Actions
     context_features: Given = None
-    excluded_actions: Annotated[list[Id], msgspec.Meta(max_length=MOST_ACTIONS)] = []
+    excluded_actions: Annotated[list[Id], msgspec.Meta(max_length=MOST_ACTIONS)] | None = None
     event_id: Id | None = None
-    defer_activation: bool = False
+    defer_activation: bool | None = False
 
 
 class Ranked(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ def rank(agent: ConnectedAgent, request: RankRequest) -> RankResponse:
     """Choose an action; raise InvalidArms where features cannot be made an arm of."""
     actions = _allowed(request)
     arms = _arms(request.context_features, actions, agent.recipe.dimension)
-    decision = agent.decide(arms, id=request.event_id, defer=request.defer_activation)
+    decision = agent.decide(arms, id=request.event_id, defer=bool(request.defer_activation))
     ranking = _ranking(decision, [action.id for action in actions])
     return RankResponse(decision.id, actions[decision.index].id, ranking)
 
@@ -74,7 +74,7 @@ def _allowed(request: RankRequest) -> list[Action]:
     ids = [action.id for action in request.actions]
     if len(set(ids)) < len(ids):
         raise _wrong("actions", "an id twice", "ids that differ", "Give every action its own id.")
-    excluded = set(request.excluded_actions)
+    excluded = set(request.excluded_actions or ())
     if not excluded <= set(ids):
         named = sorted(excluded - set(ids))[0]
         fix = "Exclude actions of this request only."

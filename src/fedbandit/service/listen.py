@@ -4,8 +4,13 @@ import ipaddress
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from fedbandit.errors import InvalidParameter, complaint
+
+OTHERWISE: Final = (
+    "listen on 127.0.0.1, or, if a proxy or a private network protects it, say --insecure."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +36,7 @@ def read_address(text: str) -> Address:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
-        expected, fix = "HOST:PORT, with a port from 0 to 65535", "Write --listen 127.0.0.1:8400."
+        expected, fix = "HOST:PORT, with a port from 0 to 65535", "Write --listen 127.0.0.1:PORT."
         raise InvalidParameter(complaint("listen", got=repr(text), expected=expected, fix=fix))
     return Address(host=host, port=int(port))
 
@@ -47,7 +52,7 @@ class Tls:
         """Return what serves with them."""
         made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
-            made.load_cert_chain(self.certificate, self.key)
+            made.load_cert_chain(self.certificate, self.key, password=_no_password)
         except (OSError, ssl.SSLError) as error:
             got, expected = f"{error}", "the PEM files of a certificate and its key"
             fix = "Look at --tls-cert and --tls-key."
@@ -55,13 +60,22 @@ class Tls:
         return made
 
 
+def _no_password() -> str:
+    """Refuse a key that is encrypted, which OpenSSL would otherwise ask about at the terminal."""
+    fix = "Decrypt it into a file that only this user can read: openssl pkey -in KEY -out PLAIN."
+    expected = "one that is not: a coordinator starts with nobody there to type a password"
+    raise InvalidParameter(
+        complaint("--tls-key", got="an encrypted key", expected=expected, fix=fix)
+    )
+
+
 def check_exposure(address: Address, *, tls: bool, tokens: bool, insecure: bool) -> None:
     """Raise InvalidParameter where strangers could listen in or join in, unless told to."""
     if address.is_loopback or insecure or (tls and tokens):
         return
     lack = " and ".join(["TLS"] * (not tls) + ["tokens"] * (not tokens))
-    fix = "Give --tls-cert and --tls-key and leave out --open, listen on 127.0.0.1, or, if a proxy "
-    fix += "or a private network protects it, say --insecure."
+    give = ["give --tls-cert and --tls-key"] * (not tls) + ["leave out --open"] * (not tokens)
+    fix = f"{' and '.join(give).capitalize()}, {OTHERWISE}"
     got = f"{address.host} without {lack}"
     expected = "TLS and tokens outside loopback"
     raise InvalidParameter(complaint("listen", got=got, expected=expected, fix=fix))

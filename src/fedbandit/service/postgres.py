@@ -70,6 +70,8 @@ class Postgres:
             connection = None
         except psycopg.IntegrityError as error:
             raise TakenKey(str(error)) from error
+        except psycopg.errors.UndefinedTable as error:
+            raise _no_store() from error
         except psycopg.Error as error:
             self.close()  # where one connection is broken, the others are
             raise _away(error) from error
@@ -96,6 +98,12 @@ class Postgres:
 
 def _placed(statement: str) -> bytes:
     return statement.replace("?", "%s").encode()
+
+
+def _no_store() -> StoreError:
+    fix = "fedbandit model create and fedbandit serve make one there; or look at the address."
+    got, expected = "a database with no store of fedbandit in it yet", "one that has a store"
+    return StoreError(complaint("store postgresql://...", got=got, expected=expected, fix=fix))
 
 
 def _away(error: psycopg.Error) -> StoreError:

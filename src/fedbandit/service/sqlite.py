@@ -44,7 +44,7 @@ class Sqlite:
         self._idle: list[sqlite3.Connection] = []
         self._writing = Lock()
         if not create and not path.is_file():
-            raise _away(path, "no such file")
+            raise _no_store(path, "no such file")
 
     @contextmanager
     def session(self, kind: Kind) -> Iterator[_SqliteSession]:
@@ -83,6 +83,8 @@ class Sqlite:
         except sqlite3.IntegrityError as error:
             raise TakenKey(str(error)) from error
         except sqlite3.Error as error:
+            if str(error).startswith("no such table"):
+                raise _no_store(self._path, "a file with no store of fedbandit in it") from error
             raise _away(self._path, str(error)) from error
         finally:
             if connection is not None:  # closing rolls back
@@ -107,6 +109,12 @@ class Sqlite:
             connection.close()
             raise
         return connection
+
+
+def _no_store(path: Path, got: str) -> StoreError:
+    fix = "fedbandit model create and fedbandit serve make one there; or look at the path."
+    expected = "a file that fedbandit keeps a store in"
+    return StoreError(complaint(f"store sqlite:///{path}", got=got, expected=expected, fix=fix))
 
 
 def _away(path: Path, said: str) -> StoreError:

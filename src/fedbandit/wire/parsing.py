@@ -1,14 +1,16 @@
 """Bytes into structs, and errors that name the place where that failed."""
 
-import re
-from typing import Any, Final, NoReturn, get_args
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from fedbandit.errors import InvalidMessage, complaint
+from fedbandit.wire.misfit import misfit
 
 FORMAT: Final = 1
 WIDTH: Final = 8
+
+_WHOLE = f"one whole message in format {FORMAT} and nothing after it"
 
 
 class _Head(msgspec.Struct, array_like=True, frozen=True):
@@ -21,7 +23,7 @@ class _Head(msgspec.Struct, array_like=True, frozen=True):
 def check_head(place: str, form: int, width: int = WIDTH) -> None:
     """Raise InvalidMessage unless format and width are the ones written here."""
     if form != FORMAT:
-        refuse(f"{place}format", f"format {form}")
+        refuse(f"{place}format", f"format {form}", expected=f"format {FORMAT}")
     if width != WIDTH:
         refuse(f"{place}width", f"numbers of {width} bytes", expected=f"numbers of {WIDTH} bytes")
 
@@ -30,12 +32,17 @@ def read(data: bytes, kind: str, form: Any) -> Any:
     """Return the bytes as wire structs. Another format is told before what follows from it."""
     try:
         return msgspec.msgpack.decode(data, type=form)
+    except msgspec.ValidationError as error:
+        check_head("", _format(data))
+        found = misfit(data, form, str(error).partition(" - at `$")[2])
+        refuse(found.field or kind, found.got, expected=found.expected)
     except msgspec.DecodeError as error:
         check_head("", _format(data))
-        said, _, path = str(error).partition(" - at `$")
-        refuse(_field(kind, form, path), said[:1].lower() + said[1:])
-    except (UnicodeDecodeError, RecursionError) as error:
-        refuse(kind, str(error))
+        refuse(kind, f"{len(data)} bytes that are not one ({error})", expected=_WHOLE)
+    except UnicodeDecodeError:
+        refuse(kind, "a text that is not UTF-8", expected=_WHOLE)
+    except RecursionError:
+        refuse(kind, "arrays or maps nested too deep", expected=_WHOLE)
 
 
 def _format(data: bytes) -> int:
@@ -45,30 +52,7 @@ def _format(data: bytes) -> int:
         return FORMAT
 
 
-def _field(kind: str, form: Any, path: str) -> str:
-    """Return the dotted name of the place that msgspec writes as $[6][4][0]."""
-    names: list[str] = []
-    struct = _struct(form)
-    for index in map(int, re.findall(r"\[(\d+)\]", path)):
-        if struct is None:
-            break
-        place = index - (struct.__struct_config__.tag is not None)
-        fields = msgspec.structs.fields(struct)
-        if not 0 <= place < len(fields):
-            break
-        names.append(fields[place].name)
-        struct = _struct(fields[place].type)
-    return ".".join(names) or kind
-
-
-def _struct(form: Any) -> type[msgspec.Struct] | None:
-    """Return the struct that a type is, or that it is besides None."""
-    kinds = [kind for kind in get_args(form) or (form,) if kind is not type(None)]
-    only = kinds[0] if len(kinds) == 1 else None
-    return only if isinstance(only, type) and issubclass(only, msgspec.Struct) else None
-
-
-def refuse(field: str, got: str, *, expected: str = f"a message in format {FORMAT}") -> NoReturn:
+def refuse(field: str, got: str, *, expected: str) -> NoReturn:
     """Raise InvalidMessage for a field."""
     fix = "Send what fedbandit.wire encodes, with the same version of fedbandit."
     raise InvalidMessage(complaint(field, got=got, expected=expected, fix=fix), field=field)

@@ -18,6 +18,9 @@ _SCALE = 4  # bytes: the upper half of a float64
 _MOMENT = "float32"  # how the moment travels beside rounded rows
 _F8 = np.dtype("<f8")
 _HUGE = 1e150  # no number of a message is larger
+_SOUND = (
+    f"a shape with at least 1 column and at most {_LONGEST} a side, in as many bytes as it takes"
+)
 
 
 class WiredVector(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -108,22 +111,24 @@ def _codes(
     rows, form = shape[0], CODES[width]
     sound = shape[1] > 0 and all(0 <= side <= _LONGEST for side in shape)
     if not sound or rows * _SCALE + prod(shape) * form.bytes != len(data):
-        refuse(field, f"an array of shape {shape} in {len(data)} bytes of {width}")
+        got = f"an array of shape {shape} in {len(data)} bytes of {width}"
+        refuse(field, got, expected=_SOUND)
     upper = np.frombuffer(data, "<u4", rows).astype(np.uint64) << np.uint64(32)
     codes = np.frombuffer(data, form.dtype, offset=rows * _SCALE).reshape(shape)
     scales = upper.view(np.float64)
     if not ((scales >= 0.0) & (scales < _HUGE)).all():
-        refuse(field, f"a scale that is not from 0 to {_HUGE}")
+        refuse(field, "a scale that is none", expected=f"scales from 0 to {_HUGE:g}")
     with np.errstate(all="ignore"):  # what is not finite compares as too large
         sound = bool((np.abs(values(codes, scales, width)) < _HUGE).all())
     if not sound:
-        refuse(field, "a number that is not finite, or too large")
+        got = "a number that is not finite, or too large"
+        refuse(field, got, expected=f"numbers below {_HUGE:g} in size")
     return codes, scales
 
 
 def _narrow(wired: _Narrow, place: str) -> Narrow:
     if wired.width not in CODES:
-        known = ", ".join(CODES)
+        known = " or ".join(map(repr, CODES))
         refuse(f"{place}summary.width", f"numbers of width {wired.width!r}", expected=known)
     codes, scales = _codes(wired.width, wired.rows.shape, wired.rows.data, f"{place}summary.rows")
     return Narrow(wired.width, codes, scales, wired.shed, wired.size, wired.lost)
@@ -139,5 +144,5 @@ def _array(tensor: WiredVector | _Matrix, field: str) -> Array:
     shape = tensor.shape
     sound = shape[-1] > 0 and min(shape) >= 0 and max(shape) <= _LONGEST
     if not sound or prod(shape) * WIDTH != len(tensor.data):
-        refuse(field, f"an array of shape {shape} in {len(tensor.data)} bytes")
+        refuse(field, f"an array of shape {shape} in {len(tensor.data)} bytes", expected=_SOUND)
     return np.frombuffer(tensor.data, _F8).astype(np.float64, copy=False).reshape(shape)
