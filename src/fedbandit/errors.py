@@ -29,6 +29,9 @@ A message says who complains, what came, what was expected and what to do. State
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_ALIKE = 0.6  # of 1: how alike two names are before one is taken for the other
+_SHOWN = 20  # names that an error lists; a store may have thousands
+
 
 class FedbanditError(Exception):
     """The root: catch this to catch everything that fedbandit raises on purpose."""
@@ -131,20 +134,24 @@ def complaint(who: str, *, got: object, expected: str, fix: str) -> str:
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
-    """Return the valid name that was probably meant, whatever its case, or None."""
-    folded = {each.casefold(): each for each in valid}
-    close = get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    """Return the valid name that was begun or misspelt, whatever its case, or None."""
+    folded, given = {each.casefold(): each for each in valid}, name.casefold()
+    begun = [each for each in folded if len(given) > 1 and each.startswith(given)]
+    close = begun if len(begun) == 1 else get_close_matches(given, folded, n=1, cutoff=_ALIKE)
     return folded[close[0]] if close else None
 
 
 def unknown(kind: str, name: str, valid: Iterable[str]) -> UnknownName:
     """Return the error for a name that does not exist, offering the nearest valid one."""
     names = sorted(valid)
+    if not names:
+        expected, fix = f"a {kind}, and there is none yet", "Make one first."
+        return UnknownName(complaint(kind, got=repr(name), expected=expected, fix=fix))
     meant = nearest(name, names)
-    hint = f"Did you mean {meant!r}?" if meant else "Pick one of those."
-    return UnknownName(
-        complaint(kind, got=repr(name), expected=f"one of {', '.join(names)}", fix=hint)
-    )
+    fix = f"Did you mean {meant!r}?" if meant else "Pick one of those."
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    expected = f"one of {', '.join(names[:_SHOWN])}{more}"
+    return UnknownName(complaint(kind, got=repr(name), expected=expected, fix=fix))
 
 
 def missing_extra(package: str, extra: str, purpose: str) -> MissingExtra:

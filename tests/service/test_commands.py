@@ -205,7 +205,7 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("model create n --dimension 6000 --recipe FedLinUCB", "a state of 288,048,000 bytes"),
         ("model create n --dimension 99999999 --sketch-size 2", "a state of 1,599,999,984 bytes"),
         ("model import news.model --as a/b", "model: got 'a/b'; expected 1 to 64"),
-        ("model show d1l2", "expected one of old. See: fedbandit model list."),
+        ("model show d1l2", "expected one of old. Pick one of those."),
         ("model show odl", "model: got 'odl'; expected one of old. Did you mean 'old'?"),
         ("model delete gone --yes", "model: got 'gone'"),
         ("model delete old", "delete: got no --yes, for 0 uploads"),
@@ -294,7 +294,7 @@ def test_names_that_are_not_there_are_not_answered_with_thousands(
     opened.close()
     assert main(["token", "revoke", "nope"]) == 2
     told = capsys.readouterr().err
-    assert "n19p7 and 10 more. See: fedbandit token list." in told
+    assert "n19p7 and 10 more. Pick one of those." in told
     assert main(["token", "revoke", "n03p8"]) == 2
     assert "Did you mean 'n03p7'?" in capsys.readouterr().err
 

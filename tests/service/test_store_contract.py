@@ -1,10 +1,12 @@
 """The contract of every store, on SQLite and on a real PostgreSQL."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
@@ -231,6 +233,17 @@ def test_a_store_that_is_not_there_is_not_made_by_looking(store_url: str) -> Non
     for _ in range(2):
         with pytest.raises(errors.StoreError, match="fedbandit model create and fedbandit serve"):
             open_store(store_url)
+
+
+def test_looking_into_a_file_of_something_else_leaves_it_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "other.db"
+    connection = sqlite3.connect(file)
+    connection.execute("CREATE TABLE something (other TEXT)")
+    connection.close()
+    before = file.read_bytes()
+    with pytest.raises(errors.StoreError, match="with no store of fedbandit in it"):
+        open_store(f"sqlite:///{file}")
+    assert file.read_bytes() == before
 
 
 def test_a_database_of_something_else_is_no_store(store_url: str) -> None:

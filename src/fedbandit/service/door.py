@@ -103,7 +103,8 @@ def _check_form(served: Served, upload: Upload) -> None:
             if sketch.dimension != like.dimension or len(sketch.rows) >= like.size:
                 fits, field = False, "upload.summary.rows"
             elif (sketch.lost is None) != (like.lost is None):
-                fits, field = False, "upload.summary.lost"
+                got, expected = ("nil", "a number") if sketch.lost is None else (sketch.lost, "nil")
+                raise _misfit("upload.summary.lost", got, expected)
             elif isinstance(sketch, Narrow) and sketch.width != served.params.get("wire"):
                 fits, field = False, "upload.summary.width"
         case _, like:

@@ -3,22 +3,18 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
 
-from fedbandit.errors import InvalidParameter, InvalidState, StoreError, UnknownName, complaint
+from fedbandit.errors import InvalidParameter, InvalidState, StoreError, complaint, unknown
 from fedbandit.service.database import Database, Row, Session, TakenKey
 from fedbandit.service.ledger import Ledger, Life
 from fedbandit.service.store import Archive, Model, Token
 from fedbandit.wire import Limits
 
 SCHEMA: Final = 3
-
-_ALIKE = 0.65  # of 1: how alike two names are before one is taken for the other
-_SHOWN = 20  # names that an error shows; a store may have thousands
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)",
@@ -160,7 +156,7 @@ class SqlStore:
         with self._database.session("write") as session:
             if not session.run("DELETE FROM tokens WHERE name = ? RETURNING name", (name,)):
                 names = [row[0] for row in session.run("SELECT name FROM tokens")]
-                raise _unknown("token", name, names)
+                raise unknown("token", name, names)
 
     def ping(self) -> None:
         """Raise StoreError unless the store can be read and written, the disk included."""
@@ -255,22 +251,8 @@ def _select_row(session: Session, name: str, columns: str, *, lock: str) -> Row:
     rows = session.run(f"SELECT {columns} FROM models WHERE name = ?{lock}", (name,))
     if not rows:
         names = [row[0] for row in session.run("SELECT name FROM models")]
-        raise _unknown("model", name, names)
+        raise unknown("model", name, names)
     return rows[0]
-
-
-def _unknown(kind: str, name: str, names: Sequence[str]) -> UnknownName:
-    """Return the error for a name that is not there. Short names look alike: few are meant."""
-    folded = {each.casefold(): each for each in names}
-    close = get_close_matches(name.casefold(), folded, n=1, cutoff=_ALIKE)
-    fix = f"Did you mean {folded[close[0]]!r}?" if close else f"See: fedbandit {kind} list."
-    expected = f"one of {_some(sorted(names))}" if names else f"a {kind}, and there is none yet"
-    return UnknownName(complaint(kind, got=repr(name), expected=expected, fix=fix))
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _select_state(session: Session, name: str) -> bytes:

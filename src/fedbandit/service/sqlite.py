@@ -40,7 +40,7 @@ class Sqlite:
     writers = 1
 
     def __init__(self, path: Path, *, create: bool) -> None:
-        self._path = path
+        self._path, self._create = path, create
         self._idle: list[sqlite3.Connection] = []
         self._writing = Lock()
         if not create and not path.is_file():
@@ -102,7 +102,8 @@ class Sqlite:
             self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
         )
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            if self._create:  # the file remembers it; one that we only look into may not be ours
+                connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
         except sqlite3.Error:
