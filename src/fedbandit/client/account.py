@@ -39,13 +39,18 @@ class Waiting:
     """How long to wait for rewards, in seconds, and what to take for those that never come.
 
     No ``wait``: for ever. No ``default``: a decision that was not paid in time teaches nothing.
-    ``clock`` counts seconds and never goes back; the time when the agent is not running does not
-    count, so after a restart a decision waits anew.
+    ``clock`` counts seconds and never goes back. The time when the agent is not running does not
+    count; the time when it is adds up over its runs, if it has a state_dir.
     """
 
     wait: float | None = None
     default: float | None = 0.0
     clock: Callable[[], float] = time.monotonic
+
+    @property
+    def marked(self) -> float:
+        """Seconds between two notes of the running time: no kill costs more of the waiting."""
+        return 60.0 if self.wait is None else min(60.0, max(1.0, self.wait / 10.0))
 
 
 class Account:
@@ -140,23 +145,29 @@ class Account:
     def settle_overdue(self) -> float | None:
         """Pay the default to decisions that have waited long enough; forget the deferred ones.
 
-        Returns in how many seconds the next one may be overdue, if ever.
+        Returns in how many seconds the next one may be overdue, or the running time is to be
+        noted; None where decisions wait for ever.
         """
-        wait, clock = self._waiting.wait, self._waiting.clock
+        wait = self._waiting.wait
         if wait is None:
             return None
         with self._ledger:
             while (oldest := self.book.oldest()) is not None:
                 name, decision = oldest
-                left = decision.since + wait - clock()
+                left = decision.since + wait - self.book.ran
                 if left > 0.0:
-                    return left
+                    return min(left, self._waiting.marked)
                 with suppress(SettledDecision):  # pushed out just now
                     self._give_up(name, decision.arm, active=decision.active)
-        return wait
+        return min(wait, self._waiting.marked)
 
     def tidy(self) -> None:
-        """Write the journal anew if it is mostly history, or if the disk failed."""
+        """Note the running time, if anything waits for it to pass.
+
+        And write the journal anew if it is mostly history, or if the disk failed.
+        """
+        if self._waiting.wait is not None:
+            self.book.mark_time(every=self._waiting.marked)
         if self.book.too_long or self.book.broken:
             with self._ledger:
                 self.book.rewrite()

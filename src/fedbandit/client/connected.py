@@ -58,7 +58,8 @@ class ConnectedAgent:
     ) -> Decision:
         """Choose one of the arms (K x d) and remember the decision until it is paid.
 
-        ``id`` is one of the caller's own, not used before; one is made up otherwise. ``defer``: the
+        ``id`` is one of the caller's own, not used before; one is made up otherwise. One that is
+        open, or among the latest 4,096 that were settled, raises DuplicateDecision. ``defer``: the
         decision may never be put into effect, and counts only once it is activated or paid.
         """
         self._check_open()
@@ -83,8 +84,9 @@ class ConnectedAgent:
     def reward(self, id: str, value: float) -> None:
         """Say what a decision paid, once. When this returns, no crash of the process loses it.
 
-        Raises UnknownDecision or SettledDecision where there is nothing to pay, and OutputError if
-        it cannot be written down: then nothing was counted, and it may be given again.
+        Raises SettledDecision for the latest 4,096 ids that were paid or given up, over restarts
+        too if there is a state_dir, and UnknownDecision for any other that is not open. Raises
+        OutputError if it cannot be written down: then nothing was counted; it may be given again.
         """
         self._check_open()
         due = self._account.pay(id, value)
