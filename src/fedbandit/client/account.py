@@ -101,6 +101,14 @@ class Account:
         """What is in flight and what waits, as of now."""
         return self._learner.outbox
 
+    @property
+    def undelivered(self) -> int:
+        """How many observations, in flight, waiting or pending, are not known to be merged.
+
+        Takes no lock: for when nothing changes any more, or when about right will do.
+        """
+        return self._learner.pending + self._learner.outbox.observations
+
     def status(
         self, *, uploads: int, bytes_up: int, bytes_down: int, trouble: str | None
     ) -> Status:

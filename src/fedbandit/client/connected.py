@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from itertools import count
 from types import TracebackType
 from typing import Self
@@ -25,6 +26,9 @@ from fedbandit.errors import OutputError
 
 _log = logging.getLogger(__name__)
 
+_GRACE = 0.2
+"""Seconds that ``close`` gives the thread to end by itself once its time is up."""
+
 
 class ConnectedAgent:
     """Decide, reward, sync, close; made by ``fedbandit.connect``. Any thread may call anything.
@@ -41,7 +45,7 @@ class ConnectedAgent:
         joined: bool,
         state_dir: StateDir | None,
     ) -> None:
-        self._account, self._transport, self._state_dir = account, transport, state_dir
+        self._account, self._state_dir = account, state_dir
         self._courier = Courier(account, transport, joined=joined)
         self._sender = Sender(self._courier, Backoff(), name=f"fedbandit {account.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(1)
@@ -110,27 +114,35 @@ class ConnectedAgent:
             trouble=self._trouble(),
         )
 
-    def close(self, *, timeout: float = 10.0) -> bool:
-        """Deliver what can be delivered in time, save the rest and stop; say if all was delivered.
+    def close(self, *, flush: bool | None = None, timeout: float = 10.0) -> bool:
+        """Deliver what can be delivered in ``timeout`` seconds, save the rest and stop.
 
-        With a state_dir, what the trigger has not sent off stays there for the next start. Without
-        one it would be gone, so it is delivered as well.
+        What is due is delivered in any case. ``flush`` says whether what is pending is delivered
+        too, although the trigger has not fired: True, yes (do so when a device is retired); False,
+        no; None, only where it would be lost otherwise, that is without a state_dir.
+
+        Returns True if nothing is left but what stays pending in the state_dir because ``flush`` is
+        not True. Returns False if anything else was not delivered: with a state_dir it is there for
+        the next start, without one it is lost, and logged. A second call delivers nothing more and
+        returns how it stands.
+
+        ``timeout`` is for all of it, but for 0.2 s of grace and for writing to the disk. A thread
+        that still waits for an answer then is left behind; the journal is closed to it.
         """
-        if not self._account.shut():
-            return True
-        self._closed = True
-        delivered = self._delivered(timeout)
-        self._sender.stop(timeout)
-        if not self._sender.alive:
-            self._transport.close()
-        self._account.close()
-        if self._state_dir is not None:
-            self._state_dir.close()
-            return delivered
-        left = self.status()
-        if lost := left.undelivered + left.pending:
-            _log.warning("%s: %d observations are lost", self._account.who, lost)
-        return delivered
+        if self._account.shut():
+            self._closed = True
+            deadline = time.monotonic() + timeout
+            everything = self._state_dir is None if flush is None else flush
+            self._deliver(everything=everything, timeout=timeout)
+            self._sender.stop(max(deadline - time.monotonic(), _GRACE))
+            self._account.close()
+            if self._state_dir is not None:
+                self._state_dir.close()
+            elif lost := self._account.undelivered:
+                _log.warning("%s: %d observations are lost", self._account.who, lost)
+        if self._state_dir is not None and flush is not True:
+            return self._account.outbox.empty
+        return not self._account.undelivered
 
     def __enter__(self) -> Self:
         return self
@@ -150,12 +162,11 @@ class ConnectedAgent:
         self._sender.wake(urgent=True)
         return self._sender.wait_until(lambda: not self._courier.due(), timeout)
 
-    def _delivered(self, timeout: float) -> bool:
+    def _deliver(self, *, everything: bool, timeout: float) -> None:
         try:
-            return self._sync(everything=self._state_dir is None, timeout=timeout)
+            self._sync(everything=everything, timeout=timeout)
         except OutputError as error:
             _log.warning("%s: %s", self._account.who, error)
-            return False
 
     def _trouble(self) -> str | None:
         if self._closed or self._sender.alive:
