@@ -73,7 +73,7 @@ class Account:
         self.who, self.book, self._aside = who, book, aside
         self._learner, self._waiting, self._limits = learner, waiting, limits
         self._ledger = Lock()
-        self._rewards = 0
+        self._rewards = self._defaults = 0
         self._shut = False
 
     @property
@@ -121,6 +121,7 @@ class Account:
                 undelivered=self._learner.outbox.observations,
                 decisions=self.book.decided,
                 rewards=self._rewards,
+                defaults=self._defaults,
                 forgotten=self.book.forgotten,
                 set_aside=self._aside.uploads,
                 deleted=self._aside.deleted,
@@ -274,6 +275,7 @@ class Account:
         default = self._waiting.default
         if active and default is not None and self._fits(arm):
             self.book.pay(name, default)
+            self._defaults += 1
             self._learner.observe(arm, default)
         else:
             self.book.forget(name)
