@@ -33,6 +33,9 @@ from fedbandit.errors import (
 
 _log = logging.getLogger(__name__)
 
+_LOOSE = 1.0 + 1e-10
+"""An arm scaled to length 1 may be longer by rounding; the coordinator allows ten times as much."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
@@ -293,4 +296,4 @@ class Account:
         return value
 
     def _fits(self, arm: Array) -> bool:
-        return self._limits is None or float(arm @ arm) <= self._limits.arm_norm**2
+        return self._limits is None or float(arm @ arm) <= _LOOSE * self._limits.arm_norm**2
