@@ -1,5 +1,9 @@
 """What close delivers, what it says, and how long it may take."""
 
+import gc
+import os
+import subprocess
+import sys
 from pathlib import Path
 from threading import Event
 
@@ -59,6 +63,45 @@ def test_nothing_to_deliver_is_all_delivered_though_nobody_is_there(flush: bool 
     twin = Twin(LAZY)
     twin.down = True
     assert joined_to(twin, recipe=LAZY).close(flush=flush, timeout=0.01)
+
+
+@pytest.mark.parametrize("ending", ["left open", "closed", "delivered", "on disk"])
+def test_an_agent_that_is_gone_without_close_says_what_it_had_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str
+) -> None:
+    agent = joined_to(Twin(LAZY), state_dir=tmp_path if ending == "on disk" else None)
+    sender, paid = agent._sender, agent.decide(np.eye(D)[:1])
+    agent.reward(paid.id, 1.0)
+    if ending == "closed":
+        agent.close()
+    if ending == "delivered":
+        assert agent.sync(everything=True)
+    del agent
+    gc.collect()
+    sender.stop(5.0)
+    said = "never closed, 1 observations not delivered"
+    assert (said in caplog.text) == (ending == "left open")
+
+
+PROGRAM = """
+import numpy as np
+import fedbandit as fb
+recipe = fb.FSCLB(dimension=2, sketch_size=2, agents=2, alpha=1e9)
+agent = fb.connect("http://127.0.0.1:1", model="news", agent="phone-7", recipe=recipe)
+agent.reward(agent.decide(np.eye(2)).id, 1.0)
+"""
+
+
+def test_a_program_that_ends_without_close_says_so() -> None:
+    environment = os.environ | {"FEDBANDIT_COMPILE": "0"}
+    command = [sys.executable, "-X", "dev", "-c", PROGRAM]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=environment, timeout=60.0
+    )
+    told = [line for line in ended.stderr.splitlines() if "never closed" in line]
+    assert len(told) == 1
+    assert told[0].startswith("news/phone-7: never closed, 1 observations not delivered. Call")
+    assert "Traceback" not in ended.stderr
 
 
 class Silent:

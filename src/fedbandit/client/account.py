@@ -105,6 +105,11 @@ class Account:
         return self._learner.outbox
 
     @property
+    def is_shut(self) -> bool:
+        """Whether no more rewards are taken."""
+        return self._shut
+
+    @property
     def undelivered(self) -> int:
         """How many observations, in flight, waiting or pending, are not known to be merged.
 

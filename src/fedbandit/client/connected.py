@@ -6,6 +6,7 @@ import time
 from itertools import count
 from types import TracebackType
 from typing import Self
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,6 +52,8 @@ class ConnectedAgent:
         self._run, self._numbers = os.urandom(8).hex(), count(1)
         self._closed = False
         self._sender.start()
+        if state_dir is None:
+            finalize(self, _tell_what_is_left, account)  # at the program's end as well
 
     @property
     def recipe(self) -> Recipe:
@@ -176,3 +179,13 @@ class ConnectedAgent:
     def _check_open(self) -> None:
         if self._closed:
             raise closed()
+
+
+def _tell_what_is_left(account: Account) -> None:
+    """Say that an agent in memory alone is gone without close, if it had anything to deliver.
+
+    It may run while any thread holds any lock, so it takes none.
+    """
+    if not account.is_shut and (left := account.undelivered):
+        how = "Call close() at the end, use `with`, or give it a state_dir."
+        _log.warning("%s: never closed, %d observations not delivered. %s", account.who, left, how)

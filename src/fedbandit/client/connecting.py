@@ -51,7 +51,8 @@ def connect(
 
     The first time it asks the coordinator for the model's recipe, and raises Unreachable or Refused
     if it cannot. With a ``state_dir`` that it has used before, or with the ``recipe`` given, it
-    starts offline as well.
+    starts offline as well. Close it at the end, or use it in a ``with``: without a ``state_dir``,
+    what has not been delivered by then is lost.
 
     ``reward_wait``: seconds after which a decision without a reward is paid ``default_reward``, or
     forgotten where that is None; with a ``state_dir`` the time that the agent runs adds up over

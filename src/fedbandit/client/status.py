@@ -11,7 +11,7 @@ class Status:
     ``pending``: observations that the trigger has not sent off yet. ``undelivered``: observations
     in flight or waiting to be. ``rewards``: those that were given; ``defaults``: decisions that
     were paid the default, none having come in time; ``forgotten``: decisions given up without an
-    observation (none came and there is no default, or they were never activated, or pushed out).
+    observation (no reward came and there is no default, or never activated, or pushed out, say).
     ``set_aside``: uploads that the coordinator refused for what is in them, those in the state_dir
     included; ``deleted``: how many of these files had to make room for newer ones. ``saved``:
     whether the disk holds everything (always so without a state_dir). ``trouble``: why the
