@@ -42,9 +42,8 @@ def test_running_time_adds_up_over_restarts_and_no_other(
     for seconds, booted, killed in runs:
         clock.now = float(booted)  # a clock of a machine that was started anew, say
         agent = joined_to(twin, state_dir=place, waiting=waiting)
-        clock.now, ran = clock.now + seconds, ran + seconds
+        clock.now, ran = clock.now + seconds, ran + seconds  # and then looks at the time:
         agent.sync()
-        agent._account.tidy()  # the thread does so by itself now and then
         assert agent.status().open == (ran < WAIT)
         abandon(agent) if killed else agent.close()
     with joined_to(twin, state_dir=place, waiting=waiting) as agent:
@@ -63,7 +62,7 @@ def test_a_kill_costs_what_came_after_the_last_record(tmp_path: Path) -> None:
     clock.now = 60.0
     agent.decide(np.eye(D)[2:3], id="late")
     clock.now = 69.0  # too soon for another note
-    agent._account.tidy()
+    agent.sync()
     abandon(agent)
     agent = joined_to(twin, state_dir=tmp_path, waiting=waiting)
     book = agent._account.book
@@ -84,17 +83,16 @@ def test_the_running_time_is_noted_while_somebody_waits(
     clock = Clock()
     agent = joined_to(Twin(LAZY), state_dir=tmp_path, waiting=Waiting(wait=wait, clock=clock))
     agent._sender.stop(5.0)
-    journal, sizes = tmp_path / "journal", []
-    agent._account.tidy()
+    journal, sizes, pauses = tmp_path / "journal", [], []
     agent.decide(np.eye(D)[:1])
-    for now in (0.0, between * 0.99, between, between * 1.99, between * 2):
+    for now in (0.0, between * 0.75, between, between * 1.75, between * 2):
         clock.now = now
-        agent._account.tidy()
+        pauses.append(agent._account.book.mark_time(every=Waiting(wait=wait).marked))
         sizes.append(journal.stat().st_size)
     grown = [later > earlier for earlier, later in pairwise(sizes)]
     assert grown == [False, True, False, True]
-    pause = agent._courier.tend()
-    assert 0.0 < pause <= between
+    assert_array_equal(pauses, np.array([1.0, 0.25, 1.0, 0.25, 1.0]) * between)
+    assert 0.0 < agent._courier.tend() <= between
     agent.close()
 
 
@@ -104,7 +102,7 @@ def test_no_note_where_nobody_waits(tmp_path: Path) -> None:
         agent = joined_to(Twin(LAZY), state_dir=tmp_path, waiting=waiting)
         before = (tmp_path / "journal").read_bytes()
         clock.now += 1000.0
-        agent._account.tidy()
+        agent._courier.tend()
         assert (tmp_path / "journal").read_bytes() == before
         agent.close()
 

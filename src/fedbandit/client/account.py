@@ -52,7 +52,7 @@ class Waiting:
 
     @property
     def marked(self) -> float:
-        """Seconds between two notes of the running time: no kill costs more of the waiting."""
+        """Seconds between two notes of the running time: a kill costs no more of the waiting."""
         return 60.0 if self.wait is None else min(60.0, max(1.0, self.wait / 10.0))
 
 
@@ -162,29 +162,25 @@ class Account:
     def settle_overdue(self) -> float | None:
         """Pay the default to decisions that have waited long enough; forget the deferred ones.
 
-        Returns in how many seconds the next one may be overdue, or the running time is to be
-        noted; None where decisions wait for ever.
+        And note the running time, which the others' waiting is counted by after a crash. Returns
+        in how many seconds to do so again; None where decisions wait for ever.
         """
         wait = self._waiting.wait
         if wait is None:
             return None
+        unnoted = self.book.mark_time(every=self._waiting.marked)
         with self._ledger:
             while (oldest := self.book.oldest()) is not None:
                 name, decision = oldest
                 left = decision.since + wait - self.book.ran
                 if left > 0.0:
-                    return min(left, self._waiting.marked)
+                    return min(left, unnoted)
                 with suppress(SettledDecision):  # pushed out just now
                     self._give_up(name, decision.arm, active=decision.active)
-        return min(wait, self._waiting.marked)
+        return min(wait, unnoted)
 
     def tidy(self) -> None:
-        """Note the running time, if anything waits for it to pass.
-
-        And write the journal anew if it is mostly history, or if the disk failed.
-        """
-        if self._waiting.wait is not None:
-            self.book.mark_time(every=self._waiting.marked)
+        """Write the journal anew if it is mostly history, or if the disk failed."""
         if self.book.too_long or self.book.broken:
             with self._ledger:
                 self.book.rewrite()

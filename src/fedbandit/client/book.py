@@ -7,6 +7,7 @@ own pace, for a merge or for the network.
 """
 
 from collections.abc import Callable, Iterable
+from math import inf
 from threading import Lock
 
 from fedbandit.client.decision import Open, OpenDecisions
@@ -115,16 +116,22 @@ class Book:
                 self._open.activate(name, now)
                 self._note(encode(Activated(name, now)))
 
-    def mark_time(self, *, every: float) -> None:
-        """Note how long the agent has run, if decisions wait and that is so many seconds old.
+    def mark_time(self, *, every: float) -> float:
+        """Note how long the agent has run, if decisions wait and the last note is so old.
 
-        A killed process cannot say it any more: what came after the last mark is not counted.
+        A killed process cannot say it any more: what came after the last note is not counted.
+        Returns in how many seconds to call this again; infinity where there is no journal.
         """
         with self.lock:
+            if self._journal is None:
+                return inf
+            if not len(self._open):
+                return every  # a decision that is made meanwhile is a note itself
             now = self.ran
-            if self._journal is not None and len(self._open) and now - self._marked >= every:
+            if now - self._marked >= every:
                 self._marked = now
                 self._note(encode(Ran(now)))
+            return self._marked + every - now
 
     def get(self, name: str) -> Open:
         """Return an open decision; raise if there is none of that id."""
