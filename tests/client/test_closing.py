@@ -59,10 +59,13 @@ def test_what_is_delivered_and_what_is_said(
 
 
 @pytest.mark.parametrize("flush", [None, False, True])
-def test_nothing_to_deliver_is_all_delivered_though_nobody_is_there(flush: bool | None) -> None:
+def test_nobody_there_is_told_though_nothing_is_lost(
+    caplog: pytest.LogCaptureFixture, flush: bool | None
+) -> None:
     twin = Twin(LAZY)
     twin.down = True
-    assert joined_to(twin, recipe=LAZY).close(flush=flush, timeout=0.01)
+    assert not joined_to(twin, recipe=LAZY).close(flush=flush, timeout=0.01)
+    assert "lost" not in caplog.text
 
 
 @pytest.mark.parametrize("ending", ["left open", "closed", "delivered", "on disk"])

@@ -126,8 +126,9 @@ class ConnectedAgent:
 
         Returns True if nothing is left but what stays pending in the state_dir because ``flush`` is
         not True. Returns False if anything else was not delivered: with a state_dir it is there for
-        the next start, without one it is lost, and logged. A second call delivers nothing more and
-        returns how it stands.
+        the next start, without one it is lost, and logged. And False if there was nothing to
+        deliver, but the coordinator never answered when it was asked, at the start, what is new.
+        A second call delivers nothing more and returns how it stands.
 
         ``timeout`` is for all of it, but for 0.2 s of grace and for writing to the disk. A thread
         that still waits for an answer then is left behind; the journal is closed to it.
@@ -143,9 +144,8 @@ class ConnectedAgent:
                 self._state_dir.close()
             elif lost := self._account.undelivered:
                 _log.warning("%s: %d observations are lost", self._account.who, lost)
-        if self._state_dir is not None and flush is not True:
-            return self._account.outbox.empty
-        return not self._account.undelivered
+        kept = self._state_dir is not None and flush is not True
+        return not self._courier.due() and (kept or not self._account.undelivered)
 
     def __enter__(self) -> Self:
         return self
