@@ -144,7 +144,7 @@ def look(life: Life, place: Path, merged: Merged) -> None:
     shutil.copytree(place, copied)
     state = StateDir(copied)
     who = Identity(model="news", agent=life.agent)
-    found = state.recover(who, OpenDecisions(10_000), time.monotonic)
+    found = state.recover(who, OpenDecisions(10_000))
     assert found is not None
     found.learner.flush()
     found.journal.close()

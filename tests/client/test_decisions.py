@@ -150,6 +150,7 @@ def test_without_a_default_what_is_never_paid_teaches_nothing() -> None:
         clock.now = 2.0
         agent.sync(everything=True)
         assert (agent.status().open, agent.status().forgotten) == (0, 1)
+        assert agent.status().defaults == 0
     assert twin.server.count == 0
 
 
@@ -176,6 +177,8 @@ def test_deferred_decisions_count_once_activated_or_paid() -> None:
             agent.activate("never")
         clock.now = 19.0
         agent.sync(everything=True)
+        status = agent.status()
+        assert (status.rewards, status.defaults, status.forgotten) == (1, 1, 1)
     np.testing.assert_array_equal(twin.server.moment, [0.0, 3.0, 7.0, 0, 0, 0])
 
 

@@ -21,7 +21,7 @@ from fedbandit.client.journal import split
 from fedbandit.client.outbox import Outbox
 from fedbandit.client.state_dir import Identity
 from fedbandit.client.transport import HttpTransport
-from fedbandit.errors import Unreachable
+from fedbandit.errors import InvalidArms, Unreachable
 from fedbandit.service.ledger import KEPT, Ledger
 from fedbandit.service.model import new_model
 from fedbandit.service.stores import open_store
@@ -443,6 +443,29 @@ def test_limits_learned_late_hold_for_what_was_observed_before(
             assert agent.status().set_aside >= 1
             assert agent.status().trouble is None
     assert_array_equal(stored(store).moment[9:], counted(15)[9:])
+
+
+@pytest.mark.parametrize("longer", [0.0, 4e-11])
+def test_arms_scaled_to_the_longest_that_may_be_are_taken_here_and_there(
+    sqlite_url: Callable[[], str], longer: float
+) -> None:
+    store, n = sqlite_url(), 200
+    limits = wire.Limits(arm_norm=1.0, reward=1.0, count=1000)
+    make_model(store, "news", RECIPES["FSCLB"], limits=limits)
+    arms = np.random.default_rng(3).standard_normal((n, D))
+    arms *= (1.0 + longer) / np.linalg.norm(arms, axis=1, keepdims=True)
+    assert any(arm @ arm > 1.0 for arm in arms)
+    with (
+        private_coordinator(store, model="news", recipe=RECIPES["FSCLB"]) as url,
+        fb.connect(url, model="news", agent="phone-7") as agent,
+    ):
+        for arm in arms:
+            agent.reward(agent.decide([arm]).id, 1.0)
+        assert agent.sync(everything=True)
+        assert agent.status().set_aside == 0
+        with pytest.raises(InvalidArms):
+            agent.decide([arms[0] * (1.0 + 1e-9)])
+    assert stored(store).count == n
 
 
 @every_recipe

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import fedbandit as fb
+from fedbandit.cli import main
 from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.stores import open_store
@@ -15,18 +16,23 @@ from tests.edge.sidecar import sidecar
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "agents.md").read_text(encoding="utf-8")
+UNUSED = fb.FSCLB(dimension=3, sketch_size=2, agents=2)  # where the model is made already
 
 
-def test_the_python_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("page", ["README.md", "docs/deploy.md"])
+def test_the_python_runs_with_the_model_that_is_made(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+    told = (DOCS.parent / page).read_text(encoding="utf-8")
+    (made,) = re.findall(r"^fedbandit (model create news .*)$", told, flags=re.MULTILINE)
     monkeypatch.chdir(tmp_path)
-    recipe = fb.FSCLB(dimension=3, sketch_size=2, agents=2)
     store = f"sqlite:///{tmp_path}/c.db"
-    with private_coordinator(store, model="news", recipe=recipe) as url:
+    assert main([*made.split(), "--store", store]) == 0
+    capsys.readouterr()
+    with private_coordinator(store, model="news", recipe=UNUSED) as url:
         exec(block.replace("http://127.0.0.1:8400", url), {})
-    assert capsys.readouterr().out.startswith(("0 [", "1 ["))
+    assert re.match(r"\d \[", capsys.readouterr().out)
     assert (tmp_path / "phone-7-state" / "journal").exists()
     open_store(store).close()
 

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 import fedbandit as fb
 from fedbandit.client.transport import HttpTransport
-from fedbandit.errors import InvalidParameter, Refused, Unreachable
+from fedbandit.errors import InvalidParameter, Refused, RemoteError, Unreachable
 from tests.client.http_twin import serving
 from tests.client.proxy import MISCHIEF, between
 from tests.client.twin import Twin
@@ -78,8 +78,31 @@ def test_nobody_there() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(Unreachable, match="refused"):
+    with pytest.raises(Unreachable, match=r"refused.* runs at this address") as caught:
         connected(f"http://127.0.0.1:{port}")
+    assert "cafile" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [None, 401, 404, 503])
+def test_nothing_is_promised_that_holds_with_a_state_dir_alone(status: int | None) -> None:
+    with serving(Twin(RECIPE)) as server:
+        url, server.status = server.url, status
+        transport = transport_to(url if status else "http://127.0.0.1:1")
+        with pytest.raises(RemoteError, match="tries again by itself") as caught:
+            transport.exchange("state")
+        assert "lose" not in str(caught.value)
+        transport.close()
+
+
+def test_a_certificate_for_another_address_is_told(tmp_path: Path) -> None:
+    authority, cafile = trustme.CA(), tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(cafile)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("elsewhere.example").configure_cert(context)
+    with serving(Twin(RECIPE), tls=context) as server:
+        url = f"https://127.0.0.1:{server.server_port}"
+        with pytest.raises(Unreachable, match="an address that the certificate is made out to"):
+            fb.connect(url, model="news", agent="phone-7", cafile=str(cafile))
 
 
 def test_silence_ends() -> None:
@@ -159,8 +182,9 @@ def test_https_with_certificates_of_ones_own(tmp_path: Path) -> None:
     twin = Twin(RECIPE)
     with serving(twin, tls=context) as server:
         url = f"https://127.0.0.1:{server.server_port}"
-        with pytest.raises(Unreachable, match="certificate"):
+        with pytest.raises(Unreachable, match=r"verify failed.* Give as cafile") as caught:
             connected(url)
+        assert "runs at this address" not in str(caught.value)
         cafile = str(tmp_path / "ca.pem")
         with fb.connect(url, model="news", agent="phone-7", cafile=cafile) as agent:
             agent.reward(agent.decide(np.eye(D)).id, 1.0)
@@ -186,7 +210,7 @@ def test_a_certificate_file_that_goes_away_is_trouble_until_it_is_back(tmp_path:
         url = f"https://127.0.0.1:{server.server_port}"
         with fb.connect(url, model="news", agent="phone-7", cafile=str(cafile)) as agent:
             cafile.rename(tmp_path / "away")
-            agent._transport.close()
+            agent._courier._transport.close()
             agent.reward(agent.decide(np.eye(D)).id, 1.0)
             for _ in range(3):
                 assert not agent.sync(everything=True, timeout=0.05)

@@ -7,6 +7,7 @@ own pace, for a merge or for the network.
 """
 
 from collections.abc import Callable, Iterable
+from math import inf
 from threading import Lock
 
 from fedbandit.client.decision import Open, OpenDecisions
@@ -16,8 +17,10 @@ from fedbandit.client.records import (
     Decided,
     Forgotten,
     Learned,
+    Ran,
     Record,
     Rewarded,
+    Settled,
     bytes_of,
     encode,
 )
@@ -31,7 +34,8 @@ class Book:
     """What has been decided and not yet paid.
 
     ``whole`` returns the records that a rewritten journal begins with. ``durable`` makes every
-    reward wait for the disk. Without a journal everything is in memory alone.
+    reward wait for the disk. Without a journal everything is in memory alone. ``ran`` is how long
+    the agent has run before, as its journal says.
     """
 
     def __init__(
@@ -39,12 +43,14 @@ class Book:
         open_decisions: OpenDecisions,
         clock: Callable[[], float],
         *,
+        ran: float = 0.0,
         durable: bool = False,
     ) -> None:
         self.lock = Lock()
         self.decided = 0
         self._open = open_decisions
-        self._clock = clock
+        self._clock, self._began = clock, clock() - ran
+        self._marked = ran
         self._durable = durable
         self._journal: Journal | None = None
         self._whole: Callable[[], Iterable[Record]] = tuple
@@ -61,6 +67,11 @@ class Book:
     def forgotten(self) -> int:
         """How many decisions were given up without an observation since the start."""
         return self._open.forgotten
+
+    @property
+    def ran(self) -> float:
+        """Seconds that the agent has been running, over all its runs."""
+        return self._clock() - self._began
 
     @property
     def broken(self) -> bool:
@@ -82,15 +93,16 @@ class Book:
 
         ``chosen`` says that a caller picked the id, so that it may have been used before.
         """
-        record = b""
+        record, now = b"", self.ran
         if self._journal is not None:
-            record = encode(Decided(name, bytes_of(arm), active))
+            record = encode(Decided(name, bytes_of(arm), active, now))
         with self.lock:
             self._check_open()
             if chosen:
                 self._open.check_new(name)
-            pushed_out = self._open.add(name, Open(arm, self._clock(), active))
+            pushed_out = self._open.add(name, Open(arm, now, active))
             self.decided += 1
+            self._marked = now
             self._note(record)
             for old in pushed_out:
                 self._note(encode(Forgotten(old)))
@@ -100,8 +112,26 @@ class Book:
         with self.lock:
             self._check_open()
             if not self._open.get(name).active:
-                self._open.activate(name, self._clock())
-                self._note(encode(Activated(name)))
+                now = self.ran
+                self._open.activate(name, now)
+                self._note(encode(Activated(name, now)))
+
+    def mark_time(self, *, every: float) -> float:
+        """Note how long the agent has run, if decisions wait and the last note is so old.
+
+        A killed process cannot say it any more: what came after the last note is not counted.
+        Returns in how many seconds to call this again; infinity where there is no journal.
+        """
+        with self.lock:
+            if self._journal is None:
+                return inf
+            if not len(self._open):
+                return every  # a decision that is made meanwhile is a note itself
+            now = self.ran
+            if now - self._marked >= every:
+                self._marked = now
+                self._note(encode(Ran(now)))
+            return self._marked + every - now
 
     def get(self, name: str) -> Open:
         """Return an open decision; raise if there is none of that id."""
@@ -135,15 +165,19 @@ class Book:
             return self._open.oldest()
 
     def rewrite(self) -> None:
-        """Write the journal anew, without its history. Decisions made meanwhile are taken along."""
+        """Write the journal anew, without its history. Decisions made meanwhile are taken along.
+
+        The ids that are settled are one record, of as many as are remembered in memory.
+        """
         old = self._journal
         if old is None:
             return
         whole = [encode(record) for record in self._whole()]
         with self.lock:
-            decided = self._open.items()
-            self._meanwhile = []
+            decided, settled = self._open.items(), self._open.settled()
+            ran, self._meanwhile = self.ran, []
         try:
+            whole += [encode(Settled(settled)), encode(Ran(ran))]
             made = Journal.create(old.path, [*whole, *map(_reopened, decided)])
             self._swap(old, made)
         finally:
@@ -226,4 +260,4 @@ def closed() -> Closed:
 
 def _reopened(entry: tuple[str, Open]) -> bytes:
     name, decision = entry
-    return encode(Decided(name, bytes_of(decision.arm), decision.active))
+    return encode(Decided(name, bytes_of(decision.arm), decision.active, decision.since))

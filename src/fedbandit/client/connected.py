@@ -2,9 +2,11 @@
 
 import logging
 import os
+import time
 from itertools import count
 from types import TracebackType
 from typing import Self
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +27,9 @@ from fedbandit.errors import OutputError
 
 _log = logging.getLogger(__name__)
 
+_GRACE = 0.2
+"""Seconds that ``close`` gives the thread to end by itself once its time is up."""
+
 
 class ConnectedAgent:
     """Decide, reward, sync, close; made by ``fedbandit.connect``. Any thread may call anything.
@@ -41,12 +46,14 @@ class ConnectedAgent:
         joined: bool,
         state_dir: StateDir | None,
     ) -> None:
-        self._account, self._transport, self._state_dir = account, transport, state_dir
+        self._account, self._state_dir = account, state_dir
         self._courier = Courier(account, transport, joined=joined)
         self._sender = Sender(self._courier, Backoff(), name=f"fedbandit {account.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(1)
         self._closed = False
         self._sender.start()
+        if state_dir is None:
+            finalize(self, _tell_what_is_left, account)  # at the program's end as well
 
     @property
     def recipe(self) -> Recipe:
@@ -58,7 +65,8 @@ class ConnectedAgent:
     ) -> Decision:
         """Choose one of the arms (K x d) and remember the decision until it is paid.
 
-        ``id`` is one of the caller's own, not used before; one is made up otherwise. ``defer``: the
+        ``id`` is one of the caller's own, not used before; one is made up otherwise. One that is
+        open, or among the latest 4,096 that were settled, raises DuplicateDecision. ``defer``: the
         decision may never be put into effect, and counts only once it is activated or paid.
         """
         self._check_open()
@@ -83,8 +91,9 @@ class ConnectedAgent:
     def reward(self, id: str, value: float) -> None:
         """Say what a decision paid, once. When this returns, no crash of the process loses it.
 
-        Raises UnknownDecision or SettledDecision where there is nothing to pay, and OutputError if
-        it cannot be written down: then nothing was counted, and it may be given again.
+        Raises SettledDecision for the latest 4,096 ids that were paid or given up, over restarts
+        too if there is a state_dir, and UnknownDecision for any other that is not open. Raises
+        OutputError if it cannot be written down: then nothing was counted; it may be given again.
         """
         self._check_open()
         due = self._account.pay(id, value)
@@ -108,27 +117,35 @@ class ConnectedAgent:
             trouble=self._trouble(),
         )
 
-    def close(self, *, timeout: float = 10.0) -> bool:
-        """Deliver what can be delivered in time, save the rest and stop; say if all was delivered.
+    def close(self, *, flush: bool | None = None, timeout: float = 10.0) -> bool:
+        """Deliver what can be delivered in ``timeout`` seconds, save the rest and stop.
 
-        With a state_dir, what the trigger has not sent off stays there for the next start. Without
-        one it would be gone, so it is delivered as well.
+        What is due is delivered in any case. ``flush`` says whether what is pending is delivered
+        too, although the trigger has not fired: True, yes (do so when a device is retired); False,
+        no; None, only where it would be lost otherwise, that is without a state_dir.
+
+        Returns True if nothing is left but what stays pending in the state_dir because ``flush`` is
+        not True. Returns False if anything else was not delivered: with a state_dir it is there for
+        the next start, without one it is lost, and logged. And False if there was nothing to
+        deliver, but the coordinator never answered when it was asked, at the start, what is new.
+        A second call delivers nothing more and returns how it stands.
+
+        ``timeout`` is for all of it, but for 0.2 s of grace and for writing to the disk. A thread
+        that still waits for an answer then is left behind; the journal is closed to it.
         """
-        if not self._account.shut():
-            return True
-        self._closed = True
-        delivered = self._delivered(timeout)
-        self._sender.stop(timeout)
-        if not self._sender.alive:
-            self._transport.close()
-        self._account.close()
-        if self._state_dir is not None:
-            self._state_dir.close()
-            return delivered
-        left = self.status()
-        if lost := left.undelivered + left.pending:
-            _log.warning("%s: %d observations are lost", self._account.who, lost)
-        return delivered
+        if self._account.shut():
+            self._closed = True
+            deadline = time.monotonic() + timeout
+            everything = self._state_dir is None if flush is None else flush
+            self._deliver(everything=everything, timeout=timeout)
+            self._sender.stop(max(deadline - time.monotonic(), _GRACE))
+            self._account.close()
+            if self._state_dir is not None:
+                self._state_dir.close()
+            elif lost := self._account.undelivered:
+                _log.warning("%s: %d observations are lost", self._account.who, lost)
+        kept = self._state_dir is not None and flush is not True
+        return not self._courier.due() and (kept or not self._account.undelivered)
 
     def __enter__(self) -> Self:
         return self
@@ -148,12 +165,11 @@ class ConnectedAgent:
         self._sender.wake(urgent=True)
         return self._sender.wait_until(lambda: not self._courier.due(), timeout)
 
-    def _delivered(self, timeout: float) -> bool:
+    def _deliver(self, *, everything: bool, timeout: float) -> None:
         try:
-            return self._sync(everything=self._state_dir is None, timeout=timeout)
+            self._sync(everything=everything, timeout=timeout)
         except OutputError as error:
             _log.warning("%s: %s", self._account.who, error)
-            return False
 
     def _trouble(self) -> str | None:
         if self._closed or self._sender.alive:
@@ -163,3 +179,13 @@ class ConnectedAgent:
     def _check_open(self) -> None:
         if self._closed:
             raise closed()
+
+
+def _tell_what_is_left(account: Account) -> None:
+    """Say that an agent in memory alone is gone without close, if it had anything to deliver.
+
+    It may run while any thread holds any lock, so it takes none.
+    """
+    if not account.is_shut and (left := account.undelivered):
+        how = "Call close() at the end, use `with`, or give it a state_dir."
+        _log.warning("%s: never closed, %d observations not delivered. %s", account.who, left, how)

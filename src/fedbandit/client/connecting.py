@@ -51,11 +51,13 @@ def connect(
 
     The first time it asks the coordinator for the model's recipe, and raises Unreachable or Refused
     if it cannot. With a ``state_dir`` that it has used before, or with the ``recipe`` given, it
-    starts offline as well.
+    starts offline as well. Close it at the end, or use it in a ``with``: without a ``state_dir``,
+    what has not been delivered by then is lost.
 
     ``reward_wait``: seconds after which a decision without a reward is paid ``default_reward``, or
-    forgotten where that is None. Unless it is given, decisions wait for ever; but no more than
-    ``max_open`` of them, the oldest being forgotten. ``durability``: what a reward survives once
+    forgotten where that is None; with a ``state_dir`` the time that the agent runs adds up over
+    restarts. Unless it is given, decisions wait for ever; but no more than ``max_open`` of them,
+    the oldest being forgotten. ``durability``: what a reward survives once
     ``reward`` has returned, the end of the ``"process"`` (kill -9) or that of the ``"machine"``
     (power loss; each reward then waits for the disk). ``timeout``: of every wait for the network,
     which only the first connect and the background thread ever do. ``cafile``: certificates to
@@ -93,19 +95,20 @@ def connect_by(
     """Do what ``connect`` does, over any transport."""
     one_of("durability", durability, ["process", "machine"])
     decisions = OpenDecisions(whole("max_open", max_open, least=1))
-    book = Book(decisions, waiting.clock, durable=durability == "machine")
     with ExitStack() as undo:
         undo.callback(transport.close)
         place = None if state_dir is None else StateDir(Path(state_dir))
         found = None
         if place is not None:
             undo.callback(place.close)
-            found = place.recover(who, decisions, waiting.clock)
+            found = place.recover(who, decisions)
         if found is not None:
             undo.callback(found.journal.close)
         start = _first(transport, recipe) if found is None else _again(found, recipe)
         _check_default(waiting, start.limits)
         warm_up(start.learner.recipe)
+        ran = 0.0 if found is None else found.ran
+        book = Book(decisions, waiting.clock, ran=ran, durable=durability == "machine")
         aside = Aside(None if place is None else place.refused)
         account = Account(who, start.learner, book, aside, waiting=waiting, limits=start.limits)
         if found is not None:

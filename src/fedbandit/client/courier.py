@@ -56,6 +56,10 @@ class Courier:
             self._begin_another_life(again=not self._tried)
             raise Unreachable(str(error)) from error  # soon again, but not at once, for ever
 
+    def end(self) -> None:
+        """Close the connection."""
+        self._transport.close()
+
     def _join(self) -> None:
         digest = self._account.digest
         answer = self._transport.exchange(f"state?have={digest}" if digest else "state")

@@ -2,6 +2,7 @@
 
 import re
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fedbandit.core.linalg import Array
@@ -14,7 +15,10 @@ from fedbandit.errors import (
 )
 
 REMEMBERED = 4096
-"""How many settled ids are remembered, to tell a second reward from one that belongs nowhere."""
+"""How many settled ids are remembered, to tell a second reward from one that belongs nowhere.
+
+The latest ones; a journal keeps as many. At 128 characters each that is half a megabyte.
+"""
 
 _ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}")
 
@@ -35,7 +39,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Open:
-    """A decision without a reward: the arm played, since when it waits, and whether it counts."""
+    """A decision without a reward: the arm played, since when it waits, and whether it counts.
+
+    ``since`` is in seconds that the agent has been running, over all its runs.
+    """
 
     arm: Array
     since: float
@@ -65,6 +72,10 @@ class OpenDecisions:
         """Return all of them, the longest waiting first."""
         return list(self._open.items())
 
+    def settled(self) -> list[str]:
+        """Return the settled ids that are remembered, the latest last."""
+        return list(self._settled)
+
     def check_new(self, name: str) -> None:
         """Raise InvalidParameter for an id that cannot be one, DuplicateDecision for a used one."""
         if not isinstance(name, str) or not _ID.fullmatch(name):
@@ -84,6 +95,11 @@ class OpenDecisions:
     def restore(self, name: str, decision: Open) -> None:
         """Let a decision of an earlier run wait, however many do; ``trim`` when all are there."""
         self._open[name] = decision
+
+    def restore_settled(self, names: Iterable[str]) -> None:
+        """Remember what an earlier run has settled, the latest last."""
+        for name in names:
+            self._remember(name)
 
     def trim(self) -> list[str]:
         """Push out those that have waited longest while there are too many; return their ids."""

@@ -2,7 +2,12 @@
 
 A journal begins with a ``Header`` and a ``Learned``. After them come decisions and their rewards,
 and now and then another ``Learned``, which takes the place of everything learned before it; open
-decisions go on. Replaying a journal in this order gives the agent that wrote it.
+decisions go on. Replaying a journal in this order gives the agent that wrote it. A journal that was
+written anew has the ids that are settled, how long the agent has run, and the decisions still open,
+in place of their history.
+
+Times are seconds that the agent has been running, over all its runs: the largest in a journal is
+where the next run goes on counting. Records of versions that wrote no times are read as well.
 """
 
 import re
@@ -29,17 +34,22 @@ class Header(msgspec.Struct, array_like=True, frozen=True, tag="header"):
 
 
 class Decided(msgspec.Struct, array_like=True, frozen=True, tag="decided"):
-    """A decision was made, and waits for its reward; ``active`` unless activation was deferred."""
+    """A decision was made, and waits for its reward; ``active`` unless activation was deferred.
+
+    ``since``: the running time when it began to wait.
+    """
 
     id: str
     arm: bytes
     active: bool
+    since: float | None = None
 
 
 class Activated(msgspec.Struct, array_like=True, frozen=True, tag="activated"):
-    """A deferred decision was put into effect."""
+    """A deferred decision was put into effect, and waits ``since`` then."""
 
     id: str
+    since: float | None = None
 
 
 class Rewarded(msgspec.Struct, array_like=True, frozen=True, tag="rewarded"):
@@ -53,6 +63,18 @@ class Forgotten(msgspec.Struct, array_like=True, frozen=True, tag="forgotten"):
     """A decision was given up without an observation."""
 
     id: str
+
+
+class Settled(msgspec.Struct, array_like=True, frozen=True, tag="settled"):
+    """Decisions that were settled before this journal was written anew, the latest last."""
+
+    ids: list[str]
+
+
+class Ran(msgspec.Struct, array_like=True, frozen=True, tag="ran"):
+    """How many seconds the agent had been running by now, over all its runs."""
+
+    seconds: float
 
 
 class Tensor(msgspec.Struct, array_like=True, frozen=True):
@@ -77,10 +99,11 @@ class Learned(msgspec.Struct, array_like=True, frozen=True, tag="learned"):
     digest: str = ""
 
 
-Record = Header | Decided | Activated | Rewarded | Forgotten | Learned
+Record = Header | Decided | Activated | Rewarded | Forgotten | Settled | Ran | Learned
 
 OPENING = re.compile(
-    rb"[\x90-\x9f].(?:header|decided|activated|rewarded|forgotten|learned)", re.DOTALL
+    rb"[\x90-\x9f].(?:header|decided|activated|rewarded|forgotten|settled|ran|learned)",
+    re.DOTALL,
 )
 """How the bytes of a record begin: an array whose first item is the tag."""
 

@@ -28,6 +28,10 @@ class Work(Protocol):
         """Deliver one thing; raise FedbanditError if that fails."""
         ...
 
+    def end(self) -> None:
+        """Let go of what is open: the thread ends."""
+        ...
+
 
 class Sender:
     """A daemon thread that works until it is stopped.
@@ -79,6 +83,12 @@ class Sender:
         self._thread.join(timeout)
 
     def _run(self) -> None:
+        try:
+            self._take_turns()
+        finally:
+            self._work.end()  # here, since nobody may wait for a thread that waits for an answer
+
+    def _take_turns(self) -> None:
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._woken or self._stopping, self._pause())

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,10 @@ from fedbandit.client.records import (
     Forgotten,
     Header,
     Learned,
+    Ran,
     Record,
     Rewarded,
+    Settled,
     array_of,
     decode_all,
     encode,
@@ -57,11 +59,12 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovered:
-    """What a journal gave back."""
+    """What a journal gave back; ``ran`` is how many seconds the agent has run, by its journal."""
 
     journal: Journal
     learner: Learner
     limits: Limits | None
+    ran: float
 
 
 class StateDir:
@@ -72,9 +75,7 @@ class StateDir:
         self.refused = path / "refused"
         self._held = _hold(path)
 
-    def recover(
-        self, who: Identity, decisions: OpenDecisions, clock: Callable[[], float]
-    ) -> Recovered | None:
+    def recover(self, who: Identity, decisions: OpenDecisions) -> Recovered | None:
         """Replay the journal, if there is one: open decisions are filled in, the rest returned.
 
         The file is not touched before everything in it is understood.
@@ -83,7 +84,7 @@ class StateDir:
             return None
         content = read(self._journal, opening=OPENING)
         try:
-            header, learner = _replay(content.payloads, who, decisions, clock())
+            header, learner, ran = _replay(content.payloads, who, decisions)
         except (UnknownDecision, SettledDecision) as error:
             raise _unreadable(self._journal, f"a reward without its decision, {error}") from error
         except FedbanditError:
@@ -93,7 +94,7 @@ class StateDir:
         limits = None if header.limits is None else _limits(header.limits)
         if content.torn:
             _log.warning("%s: cut off a torn record of %d bytes", self._journal, content.torn)
-        return Recovered(Journal.resume(self._journal, content), learner, limits)
+        return Recovered(Journal.resume(self._journal, content), learner, limits, ran)
 
     def begin(self, records: Iterable[Record]) -> Journal:
         """Start a journal with these records, on the disk before it has its name."""
@@ -125,9 +126,9 @@ def recipe_of(name: str, params: bytes) -> Recipe:
 
 
 def _replay(
-    payloads: list[bytes], who: Identity, decisions: OpenDecisions, now: float
-) -> tuple[Header, Learner]:
-    """Return what the records add up to; a decision starts to wait anew.
+    payloads: list[bytes], who: Identity, decisions: OpenDecisions
+) -> tuple[Header, Learner, float]:
+    """Return what the records add up to, and the running time that they were written up to.
 
     However many were open when it was written, each is there to be paid: only what is left in the
     end is held to the number that may be open now.
@@ -141,22 +142,35 @@ def _replay(
     learner = Learner.restore(recipe, first)
     if head.limits is not None:
         learner.most = head.limits[2]
+    ran = 0.0
     for record in records:
         match record:
-            case Decided(name, arm, active):
-                decisions.restore(name, Open(array_of(arm), now, active))
-            case Activated(name):
-                decisions.activate(name, now)
+            case Decided(name, arm, active, since):
+                ran = _later(ran, since)
+                waits = ran if since is None else since
+                decisions.restore(name, Open(array_of(arm), waits, active))
+            case Activated(name, since):
+                ran = _later(ran, since)
+                decisions.activate(name, ran if since is None else since)
             case Rewarded(name, reward):
                 learner.observe(decisions.get(name).arm, reward)
                 decisions.settle(name)
             case Forgotten(name):
                 decisions.settle(name)
+            case Settled(names):
+                decisions.restore_settled(names)
+            case Ran(seconds):
+                ran = _later(ran, seconds)
             case Learned():
                 most, learner = learner.most, Learner.restore(recipe, record)
                 learner.most = most
     decisions.trim()
-    return head, learner
+    return head, learner, ran
+
+
+def _later(ran: float, noted: float | None) -> float:
+    """Return the later of two running times; threads may have noted theirs in another order."""
+    return ran if noted is None else max(ran, noted)
 
 
 def _check_owner(head: Header, who: Identity) -> None:

@@ -9,7 +9,9 @@ class Status:
 
     ``version``: the coordinator's, as last heard. ``open``: decisions without a reward.
     ``pending``: observations that the trigger has not sent off yet. ``undelivered``: observations
-    in flight or waiting to be. ``forgotten``: decisions given up without an observation.
+    in flight or waiting to be. ``rewards``: those that were given; ``defaults``: decisions that
+    were paid the default, none having come in time; ``forgotten``: decisions given up without an
+    observation (no reward came and there is no default, or never activated, or pushed out, say).
     ``set_aside``: uploads that the coordinator refused for what is in them, those in the state_dir
     included; ``deleted``: how many of these files had to make room for newer ones. ``saved``:
     whether the disk holds everything (always so without a state_dir). ``trouble``: why the
@@ -22,6 +24,7 @@ class Status:
     undelivered: int
     decisions: int
     rewards: int
+    defaults: int
     forgotten: int
     set_aside: int
     deleted: int

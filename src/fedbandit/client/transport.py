@@ -16,7 +16,11 @@ LARGEST_ANSWER = 2**28
 """Bytes of an answer beyond which an agent stops reading: a download of d = 5,000 takes 200 MB."""
 
 _LATER = {408, 425, 429}
-_AGAIN = "An agent that has started once tries again by itself, and loses nothing."
+_AGAIN = "An agent that runs tries again by itself."
+_TRUST = (
+    "Give as cafile the certificate of the authority that signed the coordinator's, or its own if"
+    " nobody did (PEM), and an address that the certificate is made out to."
+)
 
 
 class Transport(Protocol):
@@ -111,6 +115,8 @@ class HttpTransport:
     def _no_answer(self, said: object) -> Unreachable:
         got = str(said) or type(said).__name__
         fix = f"See that the coordinator runs at this address. {_AGAIN}"
+        if self._secure and _is_distrust(said):
+            fix = f"{_TRUST} {_AGAIN}"
         who = f"coordinator {self._host}:{self._port}"
         return Unreachable(complaint(who, got=got, expected="an answer", fix=fix))
 
@@ -127,6 +133,13 @@ class HttpTransport:
             fix = f"Give the token of this very agent, as made by: {self._make}. {_AGAIN}"
         complained = complaint(who, got=said, expected="200 OK", fix=fix)
         return Refused(complained, status=status, field=field)
+
+
+def _is_distrust(said: object) -> bool:
+    """Say whether somebody answered whose certificate was not accepted."""
+    from ssl import SSLCertVerificationError
+
+    return isinstance(said, SSLCertVerificationError)
 
 
 def _address(url: str) -> tuple[bool, str, int, str]:
