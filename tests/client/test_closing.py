@@ -4,8 +4,10 @@ import gc
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import fedbandit as fb
 from fedbandit.client.connected import ConnectedAgent
 from fedbandit.client.connecting import connect_by
+from fedbandit.errors import InvalidParameter, OutputError
 from tests.client.twin import PATIENT, WHO, Twin, joined_to
 
 D = 6
@@ -151,3 +154,69 @@ def test_closing_hangs_up() -> None:
     agent = connect_by(silent, WHO, recipe=LAZY, waiting=PATIENT)
     agent.close(timeout=0.01)
     assert silent.closed.wait(10.0)
+
+
+def test_an_interrupt_lets_go_of_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twin = Twin(LAZY)
+    agent = joined_to(twin, state_dir=tmp_path)
+    pay(agent)
+
+    def interrupted(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(agent._sender, "wait_until", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        agent.close()
+    assert not agent._sender.alive
+    assert not agent.close(flush=True)
+    with joined_to(twin, state_dir=tmp_path) as again:
+        assert again.sync(everything=True)
+    assert twin.server.count == 1
+
+
+@pytest.mark.parametrize("timeout", [None, -1.0, float("inf"), float("nan"), "10"])
+def test_a_timeout_that_is_none_leaves_an_agent_as_it_was(timeout: Any) -> None:
+    twin = Twin(LAZY)
+    agent = joined_to(twin)
+    for call in (agent.close, agent.sync):
+        with pytest.raises(InvalidParameter, match="timeout: got"):
+            call(timeout=timeout)
+    pay(agent)
+    assert agent.close()
+    assert twin.server.count == 1
+
+
+def test_a_second_close_waits_for_the_first() -> None:
+    twin = Twin(LAZY)
+    agent = joined_to(twin)
+    agent.sync()
+    pay(agent)
+    with twin.lock:  # it does not answer
+        first = Thread(target=agent.close)
+        first.start()
+        while not agent._closed:
+            time.sleep(0.001)
+        assert not agent.close(timeout=0.05)
+    assert agent.close()
+    first.join()
+    assert twin.server.count == 1
+
+
+def test_what_is_on_its_way_is_delivered_though_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twin = Twin(LAZY)
+    agent = joined_to(twin, state_dir=tmp_path)
+    twin.down = True
+    pay(agent)
+    agent._account.flush()
+
+    def full() -> float:
+        raise OutputError("no space left")
+
+    monkeypatch.setattr(agent._account, "settle_overdue", full)
+    twin.down = False
+    assert agent.close()
+    assert twin.server.count == 1

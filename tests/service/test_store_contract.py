@@ -2,7 +2,7 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -218,8 +218,20 @@ def test_a_ledger_that_cannot_be_read_is_named(store: Store, store_url: str, liv
     assert store.ledger("news", "phone-8") == LEDGER
 
 
-def test_a_store_that_answers_can_be_pinged(store: Store) -> None:
+def test_a_store_that_answers_can_be_pinged(store: Store, store_url: str) -> None:
     store.ping()
+    open_store(store_url).close()  # and is of the same schema as before
+
+
+def test_pinging_waits_for_the_disk(sqlite_url: Callable[[], str]) -> None:
+    """SQLite writes nothing where nothing changes, and would find nothing wrong with a full one."""
+    url = sqlite_url()
+    store = open_store(url, create=True)
+    log = Path(url.removeprefix("sqlite:///") + "-wal")
+    before = log.read_bytes()
+    store.ping()
+    assert log.read_bytes() != before
+    store.close()
 
 
 def test_a_store_of_another_schema_is_refused(store_url: str) -> None:

@@ -49,7 +49,7 @@ def number_or_none(text: str) -> float | None:
 
 def whole_number(text: str) -> int:
     """Read a whole number of at least 1, also one written like 1e9."""
-    written = re.fullmatch(r"[0-9]+(\.[0-9]*)?([eE][+]?[0-9]+)?", text)
+    written = re.fullmatch(r"[0-9]+(\.[0-9]*)?[eE][+]?[0-9]+", text)
     value = float(text) if written else 0.0
     return int(value) if 1.0 <= value <= 2.0**53 and value.is_integer() else positive(text)
 

@@ -181,7 +181,8 @@ class Book:
             made = Journal.create(old.path, [*whole, *map(_reopened, decided)])
             self._swap(old, made)
         finally:
-            self._meanwhile = None
+            with self.lock:
+                self._meanwhile = None
         made.settle()
 
     def close(self) -> None:

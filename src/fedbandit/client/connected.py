@@ -3,7 +3,10 @@
 import logging
 import os
 import time
+from collections.abc import Callable
 from itertools import count
+from math import inf
+from threading import TIMEOUT_MAX, RLock
 from types import TracebackType
 from typing import Self
 from weakref import finalize
@@ -23,7 +26,7 @@ from fedbandit.client.transport import Transport
 from fedbandit.core.checks import arms_not_finite, checked_arms
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.sparse import SparseArms, SparseLike
-from fedbandit.errors import OutputError
+from fedbandit.errors import InvalidParameter, OutputError, complaint
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ class ConnectedAgent:
         self._courier = Courier(account, transport, joined=joined)
         self._sender = Sender(self._courier, Backoff(), name=f"fedbandit {account.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(1)
-        self._closed = False
+        self._closed, self._ending = False, RLock()
         self._sender.start()
         if state_dir is None:
             finalize(self, _tell_what_is_left, account)  # at the program's end as well
@@ -106,7 +109,10 @@ class ConnectedAgent:
         ``everything``: also what is pending, though the trigger has not fired.
         """
         self._check_open()
-        return self._sync(everything=everything, timeout=timeout)
+        self._account.settle_overdue()
+        if everything:
+            self._account.flush()
+        return self._wait(_bounded(timeout))
 
     def status(self) -> Status:
         """Return how the agent is doing."""
@@ -128,22 +134,21 @@ class ConnectedAgent:
         not True. Returns False if anything else was not delivered: with a state_dir it is there for
         the next start, without one it is lost, and logged. And False if there was nothing to
         deliver, but the coordinator never answered when it was asked, at the start, what is new.
-        A second call delivers nothing more and returns how it stands.
+        A second call delivers nothing more, waits for the first one and returns how it stands.
 
         ``timeout`` is for all of it, but for 0.2 s of grace and for writing to the disk. A thread
-        that still waits for an answer then is left behind; the journal is closed to it.
+        that still waits for an answer then is left behind; the journal is closed to it. An
+        interrupt ends the waiting; everything is let go of all the same.
         """
-        if self._account.shut():
-            self._closed = True
-            deadline = time.monotonic() + timeout
-            everything = self._state_dir is None if flush is None else flush
-            self._deliver(everything=everything, timeout=timeout)
-            self._sender.stop(max(deadline - time.monotonic(), _GRACE))
-            self._account.close()
-            if self._state_dir is not None:
-                self._state_dir.close()
-            elif lost := self._account.undelivered:
-                _log.warning("%s: %d observations are lost", self._account.who, lost)
+        timeout = _bounded(timeout)
+        everything = self._state_dir is None if flush is None else flush
+        if self._ending.acquire(timeout=timeout):
+            try:
+                if self._account.shut():
+                    self._closed = True
+                    self._end(everything=everything, timeout=timeout)
+            finally:
+                self._ending.release()
         kept = self._state_dir is not None and flush is not True
         return not self._courier.due() and (kept or not self._account.undelivered)
 
@@ -158,18 +163,36 @@ class ConnectedAgent:
     ) -> None:
         self.close()
 
-    def _sync(self, *, everything: bool, timeout: float) -> bool:
-        self._account.settle_overdue()
-        if everything:
-            self._account.flush()
+    def _wait(self, timeout: float) -> bool:
         self._sender.wake(urgent=True)
         return self._sender.wait_until(lambda: not self._courier.due(), timeout)
 
-    def _deliver(self, *, everything: bool, timeout: float) -> None:
+    def _end(self, *, everything: bool, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
         try:
-            self._sync(everything=everything, timeout=timeout)
+            self._trying(self._account.settle_overdue)
+            if everything:
+                self._trying(self._account.flush)
+            self._wait(timeout)
+        finally:
+            try:
+                self._sender.stop(max(deadline - time.monotonic(), _GRACE))
+            finally:
+                self._let_go()
+
+    def _trying(self, write: Callable[[], object]) -> None:
+        """Write something down; where the disk fails, what was written before can still be sent."""
+        try:
+            write()
         except OutputError as error:
             _log.warning("%s: %s", self._account.who, error)
+
+    def _let_go(self) -> None:
+        self._account.close()
+        if self._state_dir is not None:
+            self._state_dir.close()
+        elif lost := self._account.undelivered:
+            _log.warning("%s: %d observations are lost", self._account.who, lost)
 
     def _trouble(self) -> str | None:
         if self._closed or self._sender.alive:
@@ -179,6 +202,14 @@ class ConnectedAgent:
     def _check_open(self) -> None:
         if self._closed:
             raise closed()
+
+
+def _bounded(timeout: float) -> float:
+    """Return seconds that a thread can wait; raise InvalidParameter for what is none."""
+    if not isinstance(timeout, int | float) or not 0.0 <= timeout < inf:
+        fix, expected = "Give a number, such as 10.", "seconds, 0 or more"
+        raise InvalidParameter(complaint("timeout", got=timeout, expected=expected, fix=fix))
+    return min(timeout, TIMEOUT_MAX)
 
 
 def _tell_what_is_left(account: Account) -> None:

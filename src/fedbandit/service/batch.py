@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fedbandit import wire
 from fedbandit.core.messages import Upload
 from fedbandit.core.server import Server
-from fedbandit.errors import InvalidMessage, InvalidState, complaint
-from fedbandit.service.ledger import Ledger
+from fedbandit.errors import InvalidMessage, complaint
+from fedbandit.service.ledger import Ledger, UnreadableLedger
 from fedbandit.service.merging import merge
 from fedbandit.service.model import Served, server_at
 from fedbandit.service.store import Locked, Store
@@ -49,8 +49,7 @@ class Revoked(Exception):
     """The token that opened the door opens it no more."""
 
 
-Outcome = Answer | InvalidMessage | InvalidState | Revoked
-"""``InvalidState`` where the store holds what cannot be read."""
+Outcome = Answer | InvalidMessage | UnreadableLedger | Revoked
 
 
 class Reborn(Exception):
@@ -79,13 +78,13 @@ class Committer:
         """
         try:
             return self._commit(batch)
-        except (_Unsound, InvalidState):
+        except (_Unsound, UnreadableLedger):
             return _sharing([outcome for posted in batch for outcome in self._alone(posted)])
 
     def _alone(self, posted: Posted) -> list[Outcome]:
         try:
             return self._commit([posted])
-        except InvalidState as error:
+        except UnreadableLedger as error:
             return [error]
 
     def _commit(self, batch: Sequence[Posted]) -> list[Outcome]:

@@ -14,7 +14,7 @@ from fedbandit.errors import InvalidState, LocalError, UnknownName
 from fedbandit.service.batch import Answer, Reborn
 from fedbandit.service.intake import Arrived
 from fedbandit.service.merger import ModelRef
-from fedbandit.service.merges import Merges, ThreadMerges
+from fedbandit.service.merges import Merges, NotInTime, ThreadMerges
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.model import Served, recipe_of, server_at
 from fedbandit.service.refusal import Refusal, not_now, unauthorised
@@ -145,7 +145,8 @@ class Coordinator:
             raise not_now("model", "the model was deleted or made anew; join again") from error
         except LocalError as error:
             raise self._store_away("written", error) from error
-        self._store_back("written")
+        if answer.merged:
+            self._store_back("written")
         return answer
 
     async def joined(self, served: Served, agent: str, have: str | None) -> bytes:
@@ -172,11 +173,13 @@ class Coordinator:
         """
         if self.stopping:
             raise not_now("coordinator", "it is stopping")
-        await self._asked(self._store.models)
         if time.monotonic() < self._ready_until:
             return
+        await self._asked(self._store.models)
         try:
             await self._merges.check(_READY_SECONDS)
+        except NotInTime as error:
+            raise not_now("coordinator", str(error)) from error
         except LocalError as error:
             raise self._store_away("written", error) from error
         self._store_back("written")

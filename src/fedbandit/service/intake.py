@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedbandit import wire
-from fedbandit.errors import InvalidMessage, InvalidState
+from fedbandit.errors import InvalidMessage
 from fedbandit.service.batch import Answer, Committer, Posted, Revoked
 from fedbandit.service.batch import Outcome as Committed
 from fedbandit.service.door import check_sync
+from fedbandit.service.ledger import UnreadableLedger
 from fedbandit.service.model import Served
 from fedbandit.service.refusal import Refusal, failed, not_now, refused, unauthorised
 from fedbandit.service.store import Store
@@ -63,8 +64,8 @@ def _outcome(committed: Committed) -> Outcome:
             return committed
         case Revoked():
             return unauthorised()
-        case InvalidState() as error:
+        case UnreadableLedger() as error:
             _log.error("%s", error)
-            return not_now("store", "what it holds of this agent or model cannot be read")
+            return not_now("store", "what it holds of this agent cannot be read")
         case error:
             return refused(error)

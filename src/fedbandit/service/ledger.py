@@ -18,13 +18,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from fedbandit.errors import InvalidMessage, complaint
+from fedbandit.errors import InvalidMessage, InvalidState, complaint
 
 KEPT: Final = 8
 
 
 class Forgotten(InvalidMessage):
     """An upload of a life that may have been forgotten: nobody can say whether it was merged."""
+
+
+class UnreadableLedger(InvalidState):
+    """A ledger that was stored and cannot be read any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from fedbandit.service.merge_messages import (
     understood,
 )
 from fedbandit.service.merger import ModelRef
-from fedbandit.service.merges import Asked, has_merged
+from fedbandit.service.merges import Asked, has_merged, looked
 
 _START_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two starts
@@ -143,15 +143,10 @@ class _Worker(asyncio.Protocol):
         """
         if self.ended:
             raise _gone()
-        looked = self._checking
-        if looked is None:
-            looked = self._checking = asyncio.get_running_loop().create_future()
+        if self._checking is None:
+            self._checking = asyncio.get_running_loop().create_future()
             self.say(Check())
-        await asyncio.wait({looked}, timeout=seconds)
-        if not looked.done():
-            raise _gone(f"no answer for {seconds:g} seconds", fix="See what it waits for.")
-        if looked.result():
-            raise StoreError(looked.result())
+        await looked(self._checking, seconds)
 
     def _checked(self, trouble: str) -> None:
         if self._checking is not None:
@@ -242,9 +237,6 @@ def _signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _gone(
-    why: str = "an end",
-    *,
-    fix: str = "Look at the log and the memory left; another one is started.",
-) -> StoreError:
+def _gone(why: str = "an end") -> StoreError:
+    fix = "Look at the log and the memory left; another one is started."
     return StoreError(complaint("merging process", got=why, expected="one that merges", fix=fix))

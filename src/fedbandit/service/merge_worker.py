@@ -37,6 +37,7 @@ from fedbandit.service.merge_messages import (
     told,
 )
 from fedbandit.service.merger import Merged, Merger, ModelRef, Submit
+from fedbandit.service.merges import trouble_with
 from fedbandit.service.store import Store
 from fedbandit.service.stores import open_store
 from fedbandit.service.warm_up import merge_once
@@ -90,12 +91,7 @@ class _Worker:
         self._submit(self._look)
 
     def _look(self) -> None:
-        trouble = ""
-        try:
-            self._store.ping()
-        except LocalError as error:
-            trouble = str(error)
-        self._link.say(Checked(trouble))
+        self._link.say(Checked(trouble_with(self._store)))
 
     def _tell(self, merged: Merged) -> None:
         message, along = told(merged)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Protocol
 
-from fedbandit.errors import StoreError, UnknownName, complaint
+from fedbandit.errors import LocalError, StoreError, UnknownName, complaint
 from fedbandit.service.batch import Answer, Reborn
 from fedbandit.service.intake import Arrived, Outcome
 from fedbandit.service.merger import Merged, Merger, ModelRef
@@ -89,6 +89,30 @@ def _settle(answer: asyncio.Future[Answer], outcome: Outcome | Exception) -> Non
         answer.set_exception(outcome)
 
 
+class NotInTime(StoreError):
+    """Nobody has said in time whether the store can be written: merging may just take long."""
+
+
+def trouble_with(store: Store) -> str:
+    """Return why a store cannot be written; nothing if it can."""
+    try:
+        store.ping()
+    except LocalError as error:
+        return str(error)
+    return ""
+
+
+async def looked(looking: asyncio.Future[str], seconds: float) -> None:
+    """Wait for ``trouble_with`` a store; raise StoreError if there is any, NotInTime if need be."""
+    await asyncio.wait({looking}, timeout=seconds)
+    if not looking.done():
+        got, expected = f"no answer for {seconds:g} seconds", "one that says it can merge"
+        fix = "See what it waits for, or how much there is to merge."
+        raise NotInTime(complaint("merging", got=got, expected=expected, fix=fix))
+    if trouble := looking.result():
+        raise StoreError(trouble)
+
+
 def has_merged(merged: Merged) -> bool:
     """Say whether a batch has changed the model: not if all of it were copies, or refused."""
     given = merged.outcomes
@@ -105,6 +129,7 @@ class ThreadMerges:
         self._store, self._asked = store, Asked()
         self._pool = ThreadPoolExecutor(store.writers, "fedbandit-merge")
         self._mergers: dict[ModelRef, Merger] = {}
+        self._looking: asyncio.Future[str] | None = None
 
     async def take(self, ref: ModelRef, arrived: Arrived) -> Answer:
         """Have a sync taken in by a thread."""
@@ -121,15 +146,13 @@ class ThreadMerges:
         return await answer
 
     async def check(self, seconds: float) -> None:
-        """Have a thread write to the store."""
-        looking = asyncio.get_running_loop().run_in_executor(self._pool, self._store.ping)
-        done, _ = await asyncio.wait({looking}, timeout=seconds)
-        if not done:
-            looking.cancel()
-            expected, fix = "a store that can be written", "Look for who keeps it locked."
-            got = f"no answer for {seconds:g} seconds"
-            raise StoreError(complaint("store", got=got, expected=expected, fix=fix))
-        looking.result()
+        """Have a thread write to the store; those who ask while it does so share the outcome."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(asyncio.to_thread(self._look))
+        await looked(self._looking, seconds)
+
+    def _look(self) -> str:
+        return trouble_with(self._store)
 
     async def stop(self, seconds: float) -> bool:
         """End the threads, if what they do comes to an end."""

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fedbandit.errors import InvalidParameter, InvalidState, StoreError, complaint, unknown
+from fedbandit.errors import InvalidParameter, StoreError, complaint, unknown
 from fedbandit.service.database import Database, Row, Session, TakenKey
-from fedbandit.service.ledger import Ledger, Life
+from fedbandit.service.ledger import Ledger, Life, UnreadableLedger
 from fedbandit.service.store import Archive, Model, Token
 from fedbandit.wire import Limits
 
@@ -161,7 +161,8 @@ class SqlStore:
     def ping(self) -> None:
         """Raise StoreError unless the store can be read and written, the disk included."""
         with self._database.session("write") as session:
-            session.run("UPDATE fedbandit SET version = version")
+            for change in ("+ 1", "- 1"):  # SQLite skips what would not change a row
+                session.run(f"UPDATE fedbandit SET version = version {change}")
 
     def close(self) -> None:
         """Let go of files and connections."""
@@ -285,7 +286,9 @@ def _read_lives(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
         who, expected = f"ledger of agent {agent!r} of model {model!r}", "its lives as written here"
         fix = "Restore a backup; or delete this agent's row of the table agents, and what it has "
         fix += "on its way may be counted twice."
-        raise InvalidState(complaint(who, got=str(error), expected=expected, fix=fix)) from error
+        raise UnreadableLedger(
+            complaint(who, got=str(error), expected=expected, fix=fix)
+        ) from error
     return {key: Life(*rest) for key, *rest in lives}
 
 
