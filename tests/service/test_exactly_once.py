@@ -17,8 +17,9 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.errors import InvalidMessage, InvalidState
+from fedbandit.errors import InvalidMessage
 from fedbandit.service.batch import Answer, Committer, Posted
+from fedbandit.service.ledger import UnreadableLedger
 from fedbandit.service.model import Served
 from fedbandit.service.stores import open_store
 from tests.service.made_uploads import RECIPE, merged, sync_for
@@ -174,7 +175,7 @@ def test_one_unreadable_ledger_in_a_batch_harms_no_other(store_url: str) -> None
     committer.commit([Posted("b", sync_for(RECIPE, 1), 10)])
     overwrite(store_url, "UPDATE agents SET lives = ?", b"\xc1")
     batch = [Posted(agent, sync_for(RECIPE, 2, sequence=2), 10) for agent in AGENTS]
-    assert [type(each) for each in committer.commit(batch)] == [Answer, InvalidState, Answer]
+    assert [type(each) for each in committer.commit(batch)] == [Answer, UnreadableLedger, Answer]
     store.close()
     uploads = [sync_for(RECIPE, seed).upload for seed in (1, 2, 2)]
     assert wire.encode(stored(store_url)) == wire.encode(merged(RECIPE, uploads).download())
