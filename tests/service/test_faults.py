@@ -32,7 +32,11 @@ ENDLESS = 10**9
 
 
 def finish(agents: list[Uploader], threads: list[threading.Thread]) -> None:
-    """Let agents that have uploaded without end till now have the last one answered."""
+    """Let agents that have uploaded without end till now have the last one answered.
+
+    Not before some late copy was sent, since that is among what is checked.
+    """
+    _until_above(0, lambda: sum(agent.late for agent in agents))
     assert all(thread.is_alive() for thread in threads)  # it was under load till the last
     for agent in agents:
         agent.enough = True
@@ -44,7 +48,8 @@ def finish(agents: list[Uploader], threads: list[threading.Thread]) -> None:
 def coordinators_killed(url: str, *, among: int, kills: int, seed: int) -> None:
     """Kill one of some coordinators at random instants while agents upload to any of them.
 
-    Either the coordinator itself, or the process that merges for it.
+    Either the coordinator itself, or the process that merges for it; and either at once, so that
+    some are killed while they start, or once something was acknowledged since the last time.
     """
     make_model(url, "news", RECIPE)
     rng = random.Random(seed)
@@ -53,11 +58,13 @@ def coordinators_killed(url: str, *, among: int, kills: int, seed: int) -> None:
         Uploader(f"agent-{life}", life, lambda: rng.choice(processes).address, ENDLESS)
         for life in range(AGENTS)
     ]
-    threads, looks = start_all(agents), []
+    threads, looks, seen = start_all(agents), [], 0
     try:
         for _ in range(kills):
+            if rng.random() < 0.5:
+                _until_above(seen, lambda: _newest(agents))
             time.sleep(rng.uniform(0.0, 0.3))
-            which = rng.randrange(among)
+            seen, which = _newest(agents), rng.randrange(among)
             if rng.random() < 0.5:
                 processes[which].kill_worker()
                 looks.append(look(url, agents))
@@ -138,7 +145,7 @@ def _newest(agents: list[Uploader]) -> int:
 
 
 def _until_above(before: int, now: Callable[[], int]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while now() <= before:
         assert time.monotonic() < deadline
         time.sleep(0.01)
