@@ -3,9 +3,17 @@
 import re
 import tomllib
 from argparse import Action, ArgumentParser, ArgumentTypeError
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from typing import Any
+
+
+def _number(text: str) -> float:
+    """Read a number; what is none is nan, which lies in no range."""
+    try:
+        return float(text)
+    except ValueError:
+        return nan
 
 
 def positive(text: str) -> int:
@@ -17,10 +25,7 @@ def positive(text: str) -> int:
 
 def seconds(text: str) -> float:
     """Read a time above 0, at most a day."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
+    value = _number(text)
     if not 0.0 < value <= 86_400.0:
         raise ArgumentTypeError(f"got {text!r}; expected seconds, above 0 and at most a day")
     return value
@@ -28,10 +33,7 @@ def seconds(text: str) -> float:
 
 def above_zero(text: str) -> float:
     """Read a finite number above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
+    value = _number(text)
     if not 0.0 < value < inf:
         raise ArgumentTypeError(f"got {text!r}; expected a number above 0")
     return value
@@ -56,10 +58,7 @@ def whole_number(text: str) -> int:
 
 def share(text: str) -> float:
     """Read a number strictly between 0 and 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
+    value = _number(text)
     if not 0.0 < value < 1.0:
         raise ArgumentTypeError(f"got {text!r}; expected a number strictly between 0 and 1")
     return value
@@ -67,10 +66,7 @@ def share(text: str) -> float:
 
 def not_negative(text: str) -> float:
     """Read a finite number of at least 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    value = _number(text)
     if not 0.0 <= value < inf:
         raise ArgumentTypeError(f"got {text!r}; expected a number of at least 0")
     return value

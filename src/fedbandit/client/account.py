@@ -52,7 +52,7 @@ class Waiting:
 
     @property
     def marked(self) -> float:
-        """Seconds between two notes of the running time: a kill costs no more of the waiting."""
+        """Seconds between two notes of the running time: a kill costs about as much waiting."""
         return 60.0 if self.wait is None else min(60.0, max(1.0, self.wait / 10.0))
 
 

@@ -148,11 +148,8 @@ class ThreadMerges:
     async def check(self, seconds: float) -> None:
         """Have a thread write to the store; those who ask while it does so share the outcome."""
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.ensure_future(asyncio.to_thread(self._look))
+            self._looking = asyncio.ensure_future(asyncio.to_thread(trouble_with, self._store))
         await looked(self._looking, seconds)
-
-    def _look(self) -> str:
-        return trouble_with(self._store)
 
     async def stop(self, seconds: float) -> bool:
         """End the threads, if what they do comes to an end."""

@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 class NotNowIfCutOff:
     """Answers 503 to a request that is cut off because the server ends.
 
-    uvicorn gives requests some seconds when it is told to stop, and cancels those that are left.
-    Nobody else cancels them.
+    uvicorn gives requests some seconds when it is told to stop, and cancels those that are left. It
+    cancels none before.
     """
 
     def __init__(self, app: ASGIApp) -> None:
