@@ -7,8 +7,8 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from benchmarks.sections import SECTIONS, Table
-from fedbandit.core import compiler
-from fedbandit.lab.machine import environment
+from fedbandit.core.kernels import compiler
+from fedbandit.lab.runs.machine import environment
 
 
 def markdown(table: Table) -> str:

@@ -36,18 +36,18 @@ from starlette.routing import Route
 import fedbandit as fb
 from benchmarks.load_senders import Agent, post, sync_bodies
 from fedbandit import wire
-from fedbandit.core.summary import sketch_of
-from fedbandit.service.app import app_of
-from fedbandit.service.batch import Answer
+from fedbandit.core.memory.summary import sketch_of
 from fedbandit.service.coordinator import Coordinator
-from fedbandit.service.intake import Arrived
-from fedbandit.service.listen import Address
-from fedbandit.service.merger import ModelRef
-from fedbandit.service.model import new_model
-from fedbandit.service.run import _config, _listener, _serve
+from fedbandit.service.http.address import Address
+from fedbandit.service.http.app import app_of
+from fedbandit.service.merging.commit import Answer
+from fedbandit.service.merging.intake import Arrived
+from fedbandit.service.merging.queue import ModelRef
+from fedbandit.service.models.model import new_model
+from fedbandit.service.serve import _config, _listener, _serve
 from fedbandit.service.settings import Settings
-from fedbandit.service.store import Archive, Store
-from fedbandit.service.stores import open_store
+from fedbandit.service.storage.contract import Archive, Store
+from fedbandit.service.storage.opening import open_store
 from fedbandit.service.tokens import new_token
 
 DIMENSION, SKETCH, REGISTERED = 100, 40, 10_000

@@ -26,8 +26,8 @@ from threadpoolctl import threadpool_limits
 import fedbandit as fb
 from benchmarks.contenders import RADIUS
 from benchmarks.play import ARMS, tape
-from fedbandit.core import compiler
-from fedbandit.lab.machine import environment
+from fedbandit.core.kernels import compiler
+from fedbandit.lab.runs.machine import environment
 
 DIMENSION, SKETCH, BLOCK, WARM_UP = 100, 40, 250, 20
 

@@ -6,6 +6,7 @@ The inverse and the estimate are computed once for each download, as any careful
 import numpy as np
 
 import fedbandit as fb
+from fedbandit.core.kernels.ucb import MARGIN
 
 
 class Published:
@@ -31,7 +32,7 @@ class Published:
         self._pending[m] += np.outer(x, x)
         self._moment[m] += this.rewards[k] * x
         logdet = np.linalg.slogdet(self._matrix[m] + self._pending[m])[1]
-        if logdet - self._logdet[m] <= np.log(2.0) + fb.core.scores.MARGIN:
+        if logdet - self._logdet[m] <= np.log(2.0) + MARGIN:
             return False
         self._exchange(m)
         return True

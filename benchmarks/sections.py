@@ -27,6 +27,7 @@ from benchmarks.play import (
     tape,
 )
 from benchmarks.published import Published
+from fedbandit.core.memory.summary import sketch_of
 
 
 @dataclass(frozen=True)
@@ -148,10 +149,7 @@ def server_merge() -> Table:
     """One merge at d = 1000, l = 50, against the eigh and the two products that it needs."""
     d, size = 1000, 50
     rng = np.random.default_rng(0)
-    one, other = (
-        fb.core.summary.sketch_of(rng.standard_normal((200, d)), shed=0.0, size=size)
-        for _ in range(2)
-    )
+    one, other = (sketch_of(rng.standard_normal((200, d)), shed=0.0, size=size) for _ in range(2))
     stacked = np.vstack([one.rows, other.rows])
     gram = stacked @ stacked.T
     turn = np.linalg.eigh(gram)[1][:, : size - 1]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import errors, wire
-from fedbandit.core.narrow import CODES, Narrow, narrowed
+from fedbandit.core.memory.narrow import CODES, Narrow, narrowed
 
 SKETCH = fb.Sketch(np.diag([3.0, 2.0, 1.0])[:2], 0.25, 3)
 NARROW = {width: narrowed(fb.Sketch(SKETCH.rows / 3, 0.25, 3, 0.1), width) for width in CODES}

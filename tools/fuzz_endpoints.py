@@ -22,14 +22,14 @@ with atheris.instrument_imports(include=MODULES):
     import fedbandit as fb
     from fedbandit import wire
     from fedbandit.client.connecting import connect_by, waiting_for
-    from fedbandit.client.state_dir import Identity
+    from fedbandit.client.state.directory import Identity
     from fedbandit.edge.app import make_app as sidecar_of
     from fedbandit.errors import Unreachable
-    from fedbandit.service.app import make_app as coordinator_of
-    from fedbandit.service.model import new_model
+    from fedbandit.service.http.app import make_app as coordinator_of
+    from fedbandit.service.models.model import new_model
     from fedbandit.service.settings import Settings
-    from fedbandit.service.store import Store
-    from fedbandit.service.stores import open_store
+    from fedbandit.service.storage.contract import Store
+    from fedbandit.service.storage.opening import open_store
 
 RECIPE = fb.FSCLB(dimension=3, sketch_size=3, agents=2)
 JSON = b"application/json"

@@ -19,9 +19,9 @@ with atheris.instrument_imports(include=["fedbandit.wire", "fedbandit.service"])
     import fedbandit as fb
     from fedbandit import wire
     from fedbandit.errors import InvalidMessage
-    from fedbandit.service.door import check_sync
-    from fedbandit.service.merging import merge
-    from fedbandit.service.model import Served, new_model, server_at
+    from fedbandit.service.merging.merge import merge
+    from fedbandit.service.merging.validation import check_sync
+    from fedbandit.service.models.model import Served, new_model, server_at
     from fedbandit.service.refusal import Refusal
 
 import numpy as np

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fedbandit import errors, worlds
 from fedbandit.core import theory
 from fedbandit.core.agent import Agent
+from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Collect, Directed, Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import (
@@ -27,7 +28,6 @@ from fedbandit.core.recipes import (
     Random,
 )
 from fedbandit.core.server import Server
-from fedbandit.core.summary import Gram, Sketch
 from fedbandit.core.theory import Bounds
 from fedbandit.simulation import Trace, simulate
 from fedbandit.worlds import Round, World

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fedbandit as fb
-from fedbandit.client.connected import ConnectedAgent
+from fedbandit.client.agent import ConnectedAgent
 from fedbandit.client.connecting import connect_by
 from fedbandit.errors import InvalidParameter, OutputError
 from tests.client.twin import PATIENT, WHO, Twin, joined_to

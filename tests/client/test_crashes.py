@@ -28,11 +28,11 @@ from numpy.testing import assert_array_equal
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.cli.private_coordinator import private_coordinator
-from fedbandit.client.decision import OpenDecisions
-from fedbandit.client.state_dir import Identity, StateDir
-from fedbandit.core.linalg import Array
-from fedbandit.service.ledger import Ledger
-from fedbandit.service.stores import open_store
+from fedbandit.client.decisions import OpenDecisions
+from fedbandit.client.state.directory import Identity, StateDir
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.service.models.deduplication import Ledger
+from fedbandit.service.storage.opening import open_store
 from tests.client.device import DIMENSION
 from tests.client.http_twin import serving
 from tests.client.proxy import MISCHIEF, Proxy, between

@@ -8,8 +8,8 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.client.account import Waiting
 from fedbandit.client.connecting import Durability
+from fedbandit.client.state.agent_state import Waiting
 from fedbandit.errors import (
     Closed,
     DuplicateDecision,

@@ -12,19 +12,19 @@ from numpy.testing import assert_array_equal
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.cli.private_coordinator import private_coordinator
-from fedbandit.client.aside import KEPT as KEPT_ASIDE
-from fedbandit.client.aside import Aside
-from fedbandit.client.backoff import Backoff
-from fedbandit.client.connected import ConnectedAgent
+from fedbandit.client.agent import ConnectedAgent
 from fedbandit.client.connecting import connect_by
-from fedbandit.client.journal import split
-from fedbandit.client.outbox import Outbox
-from fedbandit.client.state_dir import Identity
+from fedbandit.client.delivery.backoff import Backoff
+from fedbandit.client.delivery.refused_uploads import KEPT as KEPT_ASIDE
+from fedbandit.client.delivery.refused_uploads import Aside
+from fedbandit.client.state.directory import Identity
+from fedbandit.client.state.journal import split
+from fedbandit.client.state.outbox import Outbox
 from fedbandit.client.transport import HttpTransport
 from fedbandit.errors import InvalidArms, Unreachable
-from fedbandit.service.ledger import KEPT, Ledger
-from fedbandit.service.model import new_model
-from fedbandit.service.stores import open_store
+from fedbandit.service.models.deduplication import KEPT, Ledger
+from fedbandit.service.models.model import new_model
+from fedbandit.service.storage.opening import open_store
 from tests.client.recipes import each_of, recipes
 from tests.client.twin import PATIENT, WHO, Twin, joined_to
 from tests.service.running import make_model, stored

@@ -13,7 +13,7 @@ from fedbandit import wire
 from fedbandit.cli import main
 from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.service.settings import Settings
-from fedbandit.service.stores import open_store
+from fedbandit.service.storage.opening import open_store
 from tests.client.twin import Twin, joined_to
 from tests.service.running import make_model, make_token, running
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.cli.private_coordinator import private_coordinator
-from fedbandit.service.stores import open_store
+from fedbandit.service.storage.opening import open_store
 from tests.client.proxy import between
 
 WORLD = fb.worlds.Synthetic(dimension=8, arms=5, agents=3, seed=4)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbandit.client.journal import Content, Journal, read, split
+from fedbandit.client.state.journal import Content, Journal, read, split
 from fedbandit.errors import InvalidState, OutputError
 
 PAYLOADS = [b"a", b"bc" * 40, bytes(100), b"\x00", b"last"]

@@ -11,12 +11,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import fedbandit as fb
-from fedbandit.client.account import Waiting
-from fedbandit.client.connected import ConnectedAgent
-from fedbandit.client.decision import REMEMBERED
-from fedbandit.client.journal import Journal, split
-from fedbandit.client.records import Record, Rewarded, encode
-from fedbandit.client.state_dir import Identity
+from fedbandit.client.agent import ConnectedAgent
+from fedbandit.client.decisions import REMEMBERED
+from fedbandit.client.state.agent_state import Waiting
+from fedbandit.client.state.directory import Identity
+from fedbandit.client.state.journal import Journal, split
+from fedbandit.client.state.records import Record, Rewarded, encode
 from fedbandit.errors import Closed, InvalidState, OutputError, SettledDecision
 from tests.client.recipes import each_of, recipes
 from tests.client.test_journal import disk_full_at

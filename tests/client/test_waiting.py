@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import fedbandit as fb
-from fedbandit.client.account import Waiting
-from fedbandit.client.decision import REMEMBERED
-from fedbandit.client.journal import Journal, split
-from fedbandit.client.records import Header, Settled, bytes_of, decode_all
+from fedbandit.client.decisions import REMEMBERED
+from fedbandit.client.state.agent_state import Waiting
+from fedbandit.client.state.journal import Journal, split
+from fedbandit.client.state.records import Header, Settled, bytes_of, decode_all
 from fedbandit.errors import DuplicateDecision, SettledDecision, UnknownDecision
 from tests.client.test_decisions import Clock
 from tests.client.test_restart import abandon

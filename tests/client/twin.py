@@ -7,12 +7,12 @@ import msgspec
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.client.account import Waiting
-from fedbandit.client.connected import ConnectedAgent
+from fedbandit.client.agent import ConnectedAgent
 from fedbandit.client.connecting import Durability, connect_by
-from fedbandit.client.state_dir import Identity
+from fedbandit.client.state.agent_state import Waiting
+from fedbandit.client.state.directory import Identity
 from fedbandit.errors import InvalidMessage, Refused, Unreachable
-from fedbandit.service.ledger import Forgotten, Ledger
+from fedbandit.service.models.deduplication import Forgotten, Ledger
 
 LIMITS = wire.Limits(arm_norm=1e6, reward=1e6, count=10**9)
 PATIENT = Waiting()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandit.core.scores import exceeds, first_best
+from fedbandit.core.kernels.ucb import exceeds, first_best
 from fedbandit.worlds import Round
 
 Array = NDArray[Any]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandit.core.scores import exceeds
+from fedbandit.core.kernels.ucb import exceeds
 from tests.core.literal import logdet, scfd, ucb
 
 Array = NDArray[Any]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import errors
+from fedbandit.core.memory.summary import empty_gram, empty_sketch
 from fedbandit.core.messages import Download
-from fedbandit.core.summary import empty_gram, empty_sketch
 
 D, M = 6, 3
 BUILDS: dict[str, Callable[[], fb.Recipe]] = {

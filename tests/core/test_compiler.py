@@ -41,7 +41,7 @@ def test_without_numba_the_same_source_runs() -> None:
 KERNEL = """
 import logging, sys
 import numba
-from fedbandit.core import compiler
+from fedbandit.core.kernels import compiler
 
 logging.basicConfig(format="%(message)s")
 compiler._WORTH_MENTIONING = 0.0

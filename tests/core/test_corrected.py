@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 import fedbandit as fb
 from fedbandit import errors
-from fedbandit.core.narrow import Narrow, narrowed, rounded
-from fedbandit.core.summary import Sketch, empty_sketch, sketch_of
+from fedbandit.core.memory.narrow import Narrow, narrowed, rounded
+from fedbandit.core.memory.summary import Sketch, empty_sketch, sketch_of
 from fedbandit.worlds import Round, World
 from tests.core import literal_beyond as twin
 from tests.core.histories import assert_psd_order, histories

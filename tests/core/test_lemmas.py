@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fedbandit as fb
+from fedbandit.core.memory.summary import Sketch
 from fedbandit.core.messages import Download
-from fedbandit.core.summary import Sketch
 from tests.core.histories import assert_psd_order
 
 Array = NDArray[np.float64]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedbandit as fb
-from fedbandit.core.memory import Determinant
+from fedbandit.core.memory.gram_memory import Determinant
 from fedbandit.core.recipe import Recipe
 from fedbandit.worlds import Round, World
 from tests.core import literal

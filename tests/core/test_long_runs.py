@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import fedbandit as fb
-from fedbandit.core.sketch_memory import SketchMemory
-from fedbandit.core.summary import Sketch
+from fedbandit.core.memory.sketch_memory import SketchMemory
+from fedbandit.core.memory.summary import Sketch
 
 
 def test_the_running_inverse_does_not_drift() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.narrow import (
+from fedbandit.core.memory.narrow import (
     CODES,
     WIDTHS,
     Narrow,
@@ -20,7 +20,7 @@ from fedbandit.core.narrow import (
     spectral_bound,
     values,
 )
-from fedbandit.core.summary import Sketch, sketch_of
+from fedbandit.core.memory.summary import Sketch, sketch_of
 from tests.core.histories import histories
 
 Array = NDArray[np.float64]

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedbandit.core.memory import GramMemory, Memory
-from fedbandit.core.pending import Pending
-from fedbandit.core.sketch_memory import SketchMemory
-from fedbandit.core.summary import Gram, Sketch, Summary
+from fedbandit.core.memory.gram_memory import GramMemory, Memory
+from fedbandit.core.memory.pending import Pending
+from fedbandit.core.memory.sketch_memory import SketchMemory
+from fedbandit.core.memory.summary import Gram, Sketch, Summary
 from tests.core.histories import histories
 
 Array = NDArray[np.float64]

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbandit.core.narrow import CODES, narrowed, rounding_room
-from fedbandit.core.summary import Sketch, sketch_of
+from fedbandit.core.memory.narrow import CODES, narrowed, rounding_room
+from fedbandit.core.memory.summary import Sketch, sketch_of
 
 
 @given(

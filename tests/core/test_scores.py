@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedbandit.core import linalg, scores
-from fedbandit.core.compiler import Kernel
+from fedbandit.core.kernels import linalg
+from fedbandit.core.kernels import ucb as scores
+from fedbandit.core.kernels.compiler import Kernel
 
 Array = NDArray[Any]
 K, D, ROWS = 5, 7, 3

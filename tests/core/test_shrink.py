@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedbandit.core.shrink import (
+from fedbandit.core.kernels.eigh import (
     arrowhead_eigh,
     halved_eigenpairs,
     leading_eigenpairs,
-    shed_one,
-    shrink,
 )
+from fedbandit.core.kernels.frequent_directions import shed_one, shrink
 from tests.core.histories import histories
 
 Array = NDArray[np.float64]

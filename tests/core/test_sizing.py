@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.narrow import WIDTHS, Width
-from fedbandit.core.sizing import Sizing, largest_size, lean_budget
-from fedbandit.core.summary import Sketch
+from fedbandit.core.memory.narrow import WIDTHS, Width
+from fedbandit.core.memory.sizing import Sizing, largest_size, lean_budget
+from fedbandit.core.memory.summary import Sketch
 from fedbandit.errors import InvalidParameter
 
 D, M = 16, 3

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedbandit.core.summary import Sketch, empty_sketch, sketch_of
+from fedbandit.core.memory.summary import Sketch, empty_sketch, sketch_of
 from fedbandit.core.theory import epsilon_l
 from tests.core.histories import assert_psd_order, histories
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from starlette.testclient import TestClient
 
 import fedbandit as fb
-from fedbandit.client.account import Waiting
+from fedbandit.client.state.agent_state import Waiting
 from fedbandit.edge.app import LARGEST_BODY
 from fedbandit.edge.features import arm_of, features_of
 from fedbandit.edge.openapi import DESCRIPTION

@@ -17,9 +17,9 @@ import pytest
 
 import fedbandit as fb
 from fedbandit.cli import main
-from fedbandit.cli.edge import machine_name
+from fedbandit.cli.commands.edge import machine_name
 from fedbandit.cli.private_coordinator import private_coordinator
-from fedbandit.service.stores import open_store
+from fedbandit.service.storage.opening import open_store
 
 QUESTION = {
     "contextFeatures": [{"time": "morning"}],

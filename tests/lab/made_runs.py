@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from fedbandit.lab.curves import MEASURES, Curves, curves
-from fedbandit.lab.store import SCHEMA
+from fedbandit.lab.analysis.curves import MEASURES, Curves, curves
+from fedbandit.lab.runs.store import SCHEMA
 
 Finals = Mapping[str, Sequence[float]]
 

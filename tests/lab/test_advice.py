@@ -12,12 +12,12 @@ import pytest
 
 import fedbandit as fb
 from fedbandit.errors import InvalidParameter
-from fedbandit.lab.advice import LEAN, LITERAL, RADII, Advice, SketchSize, advise
-from fedbandit.lab.advice_figure import compose_advice
-from fedbandit.lab.advice_files import write_advice
-from fedbandit.lab.recommendation import Certainty, Measured
-from fedbandit.lab.spectrum import played_spectrum
-from fedbandit.lab.statistics import Estimate
+from fedbandit.lab.advice.advice import LEAN, LITERAL, RADII, Advice, SketchSize, advise
+from fedbandit.lab.advice.files import write_advice
+from fedbandit.lab.advice.recommendation import Certainty, Measured
+from fedbandit.lab.advice.spectrum import played_spectrum
+from fedbandit.lab.analysis.statistics import Estimate
+from fedbandit.lab.figures.advice import compose_advice
 from tests.lab.tiny import world
 
 WORLD = world(dimension=6, arms=4, seed=3, spectrum="power-law")

@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 
 from fedbandit.cli.entry import main
-from fedbandit.lab.beyond import VARIANTS, Variant, beyond
-from fedbandit.lab.beyond_report import heavy_tail_table
-from fedbandit.lab.curves import Curves
-from fedbandit.lab.settings import SETTINGS
+from fedbandit.lab.analysis.curves import Curves
+from fedbandit.lab.beyond.report import heavy_tail_table
+from fedbandit.lab.beyond.study import VARIANTS, Variant, beyond
+from fedbandit.lab.paper.settings import SETTINGS
 from fedbandit.simulation import simulate
 
 NAMES = [variant.name for variant in VARIANTS]

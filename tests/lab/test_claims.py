@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbandit.lab.claims import (
+from fedbandit.lab.analysis.curves import curves
+from fedbandit.lab.analysis.statistics import Estimate
+from fedbandit.lab.paper.claims import (
     Findings,
     Verdict,
     at_least,
@@ -15,9 +17,7 @@ from fedbandit.lab.claims import (
     largest_size,
     worst,
 )
-from fedbandit.lab.curves import curves
-from fedbandit.lab.settings import SETTINGS, Setting
-from fedbandit.lab.statistics import Estimate
+from fedbandit.lab.paper.settings import SETTINGS, Setting
 from tests.lab.made_runs import made_trials, paper_runs
 
 finite = st.floats(-10, 10)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbandit.errors import InvalidParameter, UnknownName
-from fedbandit.lab.curves import curves, pick, unfinished
+from fedbandit.lab.analysis.curves import curves, pick, unfinished
 from tests.lab.made_runs import made_run, made_trials, one
 
 

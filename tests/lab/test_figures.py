@@ -8,8 +8,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from fedbandit.errors import InvalidParameter, OutputError, UnknownName
-from fedbandit.lab.curves import curves
-from fedbandit.lab.figures import (
+from fedbandit.lab.analysis.curves import curves
+from fedbandit.lab.figures.panels import (
     LOOKS,
     QUANTITIES,
     Panel,
@@ -19,7 +19,7 @@ from fedbandit.lab.figures import (
     draw_runs,
     panels_by_setting,
 )
-from fedbandit.lab.store import SCHEMA
+from fedbandit.lab.runs.store import SCHEMA
 from tests.lab.made_runs import made_trials, paper_runs
 
 SIGNATURES = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}

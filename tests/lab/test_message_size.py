@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.recipe import Recipe
-from fedbandit.lab.message_size import message_bytes
+from fedbandit.lab.advice.message_size import message_bytes
 
 HOLD = 1e300
 """A trigger that does not fire before it is asked to."""

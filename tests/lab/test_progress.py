@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbandit.lab.progress import Bars, Lines, progress_on
+from fedbandit.lab.runs.progress import Bars, Lines, progress_on
 
 
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=30), st.integers(0, 200))

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbandit.errors import InvalidParameter
-from fedbandit.lab.recommendation import Certainty, Measured, Recommendation, recommend
-from fedbandit.lab.statistics import Estimate
+from fedbandit.lab.advice.recommendation import Certainty, Measured, Recommendation, recommend
+from fedbandit.lab.analysis.statistics import Estimate
 
 LEAD = Estimate(500.0, 20.0)
 

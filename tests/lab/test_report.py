@@ -7,10 +7,11 @@ import pyarrow as pa
 import pytest
 
 from fedbandit.errors import OutputError
-from fedbandit.lab.claims import findings
-from fedbandit.lab.curves import curves
-from fedbandit.lab.machine import environment
-from fedbandit.lab.report import (
+from fedbandit.lab.analysis.curves import curves
+from fedbandit.lab.analysis.statistics import Estimate
+from fedbandit.lab.analysis.summary import ClassRow, reward_by_class, summarise
+from fedbandit.lab.paper.claims import findings
+from fedbandit.lab.paper.report import (
     ClassTable,
     Picture,
     Report,
@@ -21,10 +22,9 @@ from fedbandit.lab.report import (
     plus_minus,
     write_report,
 )
-from fedbandit.lab.settings import PAPER_ALGORITHMS, SETTINGS, assumptions
-from fedbandit.lab.statistics import Estimate
-from fedbandit.lab.summary import ClassRow, reward_by_class, summarise
-from fedbandit.lab.tuning import GRID, Choice
+from fedbandit.lab.paper.settings import PAPER_ALGORITHMS, SETTINGS, assumptions
+from fedbandit.lab.paper.tuning import GRID, Choice
+from fedbandit.lab.runs.machine import environment
 from tests.lab.made_runs import paper_runs
 
 SECTIONS = ("claims", "figures", "table", "details", "theory", "tuning", "classes", "settings")

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from fedbandit.errors import InvalidParameter, OutputError
-from fedbandit.lab.reproduce import (
+from fedbandit.lab.paper.reproduce import (
     QUICK_GRID,
     QUICK_TUNING_TRIALS,
     Reproduction,
@@ -17,8 +17,8 @@ from fedbandit.lab.reproduce import (
     reported_tasks,
     reproduce,
 )
-from fedbandit.lab.settings import RANDOM, SETTINGS
-from fedbandit.lab.tuning import FIRST_SEED, GRID, Choice, tuning_tasks
+from fedbandit.lab.paper.settings import RANDOM, SETTINGS
+from fedbandit.lab.paper.tuning import FIRST_SEED, GRID, Choice, tuning_tasks
 
 TRIALS, ROUNDS = 2, 40
 LINES = 6  # FSCLB and FedLinUCB with both radii, FedLinUCB as published with one, Random

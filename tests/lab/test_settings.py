@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedbandit.core.recipes import RECIPES
-from fedbandit.lab.settings import (
+from fedbandit.lab.paper.settings import (
     AGENTS,
     OTHER_ALGORITHMS,
     PAPER_ALGORITHMS,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fedbandit as fb
-from fedbandit.cli.run import EXAMPLE
+from fedbandit.cli.commands.run import EXAMPLE
 from fedbandit.errors import DataError, FedbanditError, InvalidParameter, UnknownName
 from fedbandit.lab import Part, Spec, parse_spec, read_spec
-from fedbandit.lab.parameters import build
+from fedbandit.lab.runs.parameters import build
 from tests.lab.tiny import ROOT, SPEC, WORLD, write_spec
 
 GONE = object()

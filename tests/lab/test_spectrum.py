@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit.errors import InvalidParameter
-from fedbandit.lab.spectrum import played_spectrum, tail_share
+from fedbandit.lab.advice.spectrum import played_spectrum, tail_share
 from tests.lab.tiny import world
 
 SPECTRA = st.lists(st.floats(0.0, 1e6), min_size=1, max_size=30)

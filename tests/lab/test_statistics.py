@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedbandit.errors import InvalidParameter
-from fedbandit.lab.statistics import Estimate, band, estimate, gap_loss, log_band, ratio, t_quantile
+from fedbandit.lab.analysis.statistics import (
+    Estimate,
+    band,
+    estimate,
+    gap_loss,
+    log_band,
+    ratio,
+    t_quantile,
+)
 
 numbers = st.floats(-1e6, 1e6)
 samples = st.lists(numbers, min_size=2, max_size=30)

@@ -16,8 +16,8 @@ import fedbandit as fb
 from fedbandit.cli import main
 from fedbandit.errors import OutputError
 from fedbandit.lab import SCHEMA, Task, read_runs
-from fedbandit.lab.lock import sole_writer
-from fedbandit.lab.store import Store, open_store, record, whole_runs, writable_directory
+from fedbandit.lab.runs.lock import sole_writer
+from fedbandit.lab.runs.store import Store, open_store, record, whole_runs, writable_directory
 from tests.lab.tiny import task, tasks
 
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from fedbandit.errors import OutputError
-from fedbandit.lab.curves import MEASURES, curves
-from fedbandit.lab.settings import SETTINGS
-from fedbandit.lab.statistics import estimate
-from fedbandit.lab.summary import reward_by_class, summarise, write_csv
+from fedbandit.lab.analysis.curves import MEASURES, curves
+from fedbandit.lab.analysis.statistics import estimate
+from fedbandit.lab.analysis.summary import reward_by_class, summarise, write_csv
+from fedbandit.lab.paper.settings import SETTINGS
 from tests.lab.made_runs import made_trials, one, paper_runs
 
 COLUMNS = ["setting", "algorithm", "radius", "trials", "rounds"] + [

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fedbandit as fb
-from fedbandit.lab import tape
-from fedbandit.lab.tape import Kept, kept
+from fedbandit.lab.runs import tape
+from fedbandit.lab.runs.tape import Kept, kept
 
 
 class Thrifty:

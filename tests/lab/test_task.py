@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit.errors import InvalidParameter
 from fedbandit.lab import Task
-from fedbandit.lab.task import CHECKPOINTS, checkpoints
+from fedbandit.lab.runs.task import CHECKPOINTS, checkpoints
 from tests.lab.tiny import ROOT, task, world
 
 PACKAGE = Path(fb.__file__).parent
@@ -75,7 +75,7 @@ def test_numpy_and_checkpoints_are_part_of_the_key(monkeypatch: pytest.MonkeyPat
         patch.setattr(np, "__version__", "0.0")
         other_numpy = task().key
     with monkeypatch.context() as patch:
-        patch.setattr("fedbandit.lab.task.CHECKPOINTS", CHECKPOINTS + 1)
+        patch.setattr("fedbandit.lab.runs.task.CHECKPOINTS", CHECKPOINTS + 1)
         other_checkpoints = task().key
     assert len({before, other_numpy, other_checkpoints}) == 3
     assert task().key == before
@@ -84,8 +84,8 @@ def test_numpy_and_checkpoints_are_part_of_the_key(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("file", "decides"),
     [
-        ("core/linalg.py", True),
-        ("lab/progress.py", False),
+        ("core/kernels/linalg.py", True),
+        ("lab/runs/progress.py", False),
     ],
 )
 def test_sources_that_compute_are_part_of_the_key(tmp_path: Path, file: str, decides: bool) -> None:

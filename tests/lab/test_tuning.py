@@ -2,9 +2,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbandit.lab.curves import curves
-from fedbandit.lab.settings import PAPER_ALGORITHMS, SETTINGS, Setting
-from fedbandit.lab.tuning import (
+from fedbandit.lab.analysis.curves import curves
+from fedbandit.lab.paper.settings import PAPER_ALGORITHMS, SETTINGS, Setting
+from fedbandit.lab.paper.tuning import (
     FIRST_SEED,
     GRID,
     Choice,

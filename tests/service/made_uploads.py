@@ -4,7 +4,7 @@ import numpy as np
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.summary import sketch_of
+from fedbandit.core.memory.summary import sketch_of
 
 RECIPE = fb.FSCLB(dimension=4, sketch_size=3, agents=2)
 GRAM = fb.FedLinUCB(dimension=3, agents=2)

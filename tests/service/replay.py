@@ -7,7 +7,7 @@ import numpy as np
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.shrink import shrink
+from fedbandit.core.kernels.frequent_directions import shrink
 
 
 def receive_together(server: fb.Server, uploads: Sequence[fb.Upload]) -> None:

@@ -16,11 +16,11 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.service.app import make_app
-from fedbandit.service.model import DEFAULT_LIMITS, new_model
+from fedbandit.service.http.app import make_app
+from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
 from fedbandit.service.settings import Settings
-from fedbandit.service.store import Store
-from fedbandit.service.stores import _database, open_store
+from fedbandit.service.storage.contract import Store
+from fedbandit.service.storage.opening import _database, open_store
 from fedbandit.service.tokens import new_token
 
 OPEN = Settings(open=True, remember_seconds=0.0)

@@ -11,11 +11,11 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.service.ledger import KEPT
-from fedbandit.service.model import Served, new_model
-from fedbandit.service.openapi import DESCRIPTION
+from fedbandit.service.http.openapi import DESCRIPTION
+from fedbandit.service.models.deduplication import KEPT
+from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.settings import Settings
-from fedbandit.service.stores import open_store
+from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import GRAM, RECIPE, merged, same, sync_for, upload_for
 from tests.service.running import (
     BODY,

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.client.learner import Learner
+from fedbandit.client.state.learner import Learner
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import client_of, make_model, post, state_path, stored
 

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.serialization import (
 
 from fedbandit import wire
 from fedbandit.cli import main
-from fedbandit.service.archive import archive_bytes
-from fedbandit.service.model import new_model
-from fedbandit.service.store import Archive
-from fedbandit.service.stores import open_store
+from fedbandit.service.models.archive import archive_bytes
+from fedbandit.service.models.model import new_model
+from fedbandit.service.storage.contract import Archive
+from fedbandit.service.storage.opening import open_store
 from fedbandit.service.tokens import digest_of, new_token
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import client_of, make_model, post, stored

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.linalg import Array
-from fedbandit.core.narrow import Narrow
-from fedbandit.core.summary import sketch_of
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.narrow import Narrow
+from fedbandit.core.memory.summary import sketch_of
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.door import check_sync
-from fedbandit.service.model import Served, new_model
+from fedbandit.service.merging.validation import check_sync
+from fedbandit.service.models.model import Served, new_model
 from tests.service.made_uploads import GRAM, RECIPE
 
 LIMITS = wire.Limits(arm_norm=1.0, reward=1.0, count=100)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from fedbandit.core.linalg import Array, skew
-from fedbandit.service.evidence import evidence
+from fedbandit.core.kernels.linalg import Array, skew
+from fedbandit.service.merging.evidence import evidence
 
 Skew = Callable[[Array], tuple[float, float]]
 Evidence = Callable[[Array, Array, Array], tuple[float, float, float, bool]]

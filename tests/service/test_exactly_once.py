@@ -18,10 +18,10 @@ from starlette.testclient import TestClient
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.batch import Answer, Committer, Posted
-from fedbandit.service.ledger import UnreadableLedger
-from fedbandit.service.model import Served
-from fedbandit.service.stores import open_store
+from fedbandit.service.merging.commit import Answer, Committer, Posted
+from fedbandit.service.models.deduplication import UnreadableLedger
+from fedbandit.service.models.model import Served
+from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import RECIPE, merged, sync_for
 from tests.service.replay import receive_together
 from tests.service.running import client_of, make_model, overwrite, post, stored

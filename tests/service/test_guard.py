@@ -10,10 +10,10 @@ from starlette.testclient import TestClient
 from fedbandit import wire
 from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.service.coordinator import Coordinator
-from fedbandit.service.guard import guarded
-from fedbandit.service.listen import Address
+from fedbandit.service.http.address import Address
+from fedbandit.service.http.guard import guarded
 from fedbandit.service.settings import Settings
-from fedbandit.service.stores import open_store
+from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import BODY, make_model, make_token, state_path, stored, sync_path
 from tests.web.hosts import OURS, STRANGERS

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.client.learner import Learner
-from fedbandit.core.narrow import WIDTHS, Width
-from fedbandit.core.sketch_memory import Estimate
-from fedbandit.service.door import check_sync
-from fedbandit.service.merging import merge
-from fedbandit.service.model import Served, new_model, server_at
+from fedbandit.client.state.learner import Learner
+from fedbandit.core.memory.narrow import WIDTHS, Width
+from fedbandit.core.memory.sketch_memory import Estimate
+from fedbandit.service.merging.merge import merge
+from fedbandit.service.merging.validation import check_sync
+from fedbandit.service.models.model import Served, new_model, server_at
 
 Size = Literal["auto"] | int
 CASES = list(product(WIDTHS, get_args(Estimate), ("auto", 2), ("paper", "buffered")))

@@ -24,8 +24,8 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.service.model import server_at
-from fedbandit.service.openapi import DESCRIPTION
+from fedbandit.service.http.openapi import DESCRIPTION
+from fedbandit.service.models.model import server_at
 from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for
 from tests.service.running import (
     BODY,

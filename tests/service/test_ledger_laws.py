@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.ledger import KEPT, Forgotten, Ledger
+from fedbandit.service.models.deduplication import KEPT, Forgotten, Ledger
 
 
 @dataclass

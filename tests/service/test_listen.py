@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from fedbandit.errors import InvalidParameter
-from fedbandit.service.listen import Address, check_exposure, read_address
+from fedbandit.service.http.address import Address, check_exposure, read_address
 
 LOOPBACK = ["127.0.0.1:80", "127.9.9.9:80", "localhost:80", "[::1]:80"]
 ELSEWHERE = [

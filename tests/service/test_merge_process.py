@@ -21,9 +21,11 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.errors import StoreError, UnknownName
-from fedbandit.service.batch import Answer, Reborn
-from fedbandit.service.intake import Arrived
-from fedbandit.service.merge_messages import (
+from fedbandit.service.merging.commit import Answer, Reborn
+from fedbandit.service.merging.intake import Arrived
+from fedbandit.service.merging.merges import Merges, ThreadMerges
+from fedbandit.service.merging.queue import Merged, ModelRef
+from fedbandit.service.merging.worker_messages import (
     Failed,
     Faulty,
     Inbox,
@@ -35,12 +37,10 @@ from fedbandit.service.merge_messages import (
     told,
     understood,
 )
-from fedbandit.service.merge_process import _FIRST_PAUSE, ProcessMerges
-from fedbandit.service.merger import Merged, ModelRef
-from fedbandit.service.merges import Merges, ThreadMerges
+from fedbandit.service.merging.worker_process import _FIRST_PAUSE, ProcessMerges
 from fedbandit.service.refusal import Refusal
-from fedbandit.service.store import Store
-from fedbandit.service.stores import open_store
+from fedbandit.service.storage.contract import Store
+from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for
 from tests.service.running import (
     BODY,

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.summary import Summary, sketch_of
+from fedbandit.core.memory.summary import Summary, sketch_of
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.batch import Answer, Committer, Posted
-from fedbandit.service.door import check_summary
-from fedbandit.service.merging import merge
-from fedbandit.service.model import Served, server_at
-from fedbandit.service.store import Archive, Store
-from fedbandit.service.stores import open_store
+from fedbandit.service.merging.commit import Answer, Committer, Posted
+from fedbandit.service.merging.merge import merge
+from fedbandit.service.merging.validation import check_summary
+from fedbandit.service.models.model import Served, server_at
+from fedbandit.service.storage.contract import Archive, Store
+from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for, upload_for
 from tests.service.running import BODY, client_of, make_model, post, stored, sync_path
 

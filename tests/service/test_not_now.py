@@ -9,11 +9,11 @@ from psycopg.conninfo import conninfo_to_dict
 from starlette.testclient import TestClient
 
 from fedbandit import wire
-from fedbandit.service.app import app_of, make_app
 from fedbandit.service.coordinator import Coordinator
-from fedbandit.service.model import new_model
+from fedbandit.service.http.app import app_of, make_app
+from fedbandit.service.models.model import new_model
 from fedbandit.service.settings import Settings
-from fedbandit.service.stores import open_store
+from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import GRAM, RECIPE, merged, same, sync_for, upload_for
 from tests.service.running import (
     BODY,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import trustme
 
 from fedbandit import wire
-from fedbandit.service.stores import open_store
+from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.replay import replayed
 from tests.service.running import (

@@ -22,9 +22,9 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.service.app import make_app
+from fedbandit.service.http.app import make_app
 from fedbandit.service.settings import Settings
-from fedbandit.service.stores import open_store
+from fedbandit.service.storage.opening import open_store
 from fedbandit.service.tokens import digest_of, new_token, opens
 from tests.service.made_uploads import GRAM, RECIPE, sync_for
 from tests.service.running import BODY, make_model, make_token, running, state_path, sync_path

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from fedbandit import wire
-from fedbandit.service.intake import Arrived
-from fedbandit.service.merger import ModelRef
-from fedbandit.service.merges import ThreadMerges
-from fedbandit.service.stores import open_store
+from fedbandit.service.merging.intake import Arrived
+from fedbandit.service.merging.merges import ThreadMerges
+from fedbandit.service.merging.queue import ModelRef
+from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import make_model, metric, start, stored
 from tests.service.uploaders import Uploader, start_all

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from fedbandit import errors
-from fedbandit.service.ledger import KEPT, Ledger, Life
-from fedbandit.service.model import new_model
-from fedbandit.service.store import Model, Store, Token
-from fedbandit.service.stores import _database, open_store
+from fedbandit.service.models.deduplication import KEPT, Ledger, Life
+from fedbandit.service.models.model import new_model
+from fedbandit.service.storage.contract import Model, Store, Token
+from fedbandit.service.storage.opening import _database, open_store
 from tests.service.made_uploads import GRAM, RECIPE
 from tests.service.running import overwrite
 

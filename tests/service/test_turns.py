@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedbandit.service.admission import Turns
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.settings import Settings
-from fedbandit.service.turns import Turns
 
 SETTINGS = Settings(queue=3, queue_bytes=100, turns=2)
 

@@ -6,13 +6,14 @@ import sys
 PROGRAM = """
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core import linalg, shrink
-from fedbandit.core.compiler import COMPILES, Kernel
-from fedbandit.service import evidence
-from fedbandit.service.door import check_sync
-from fedbandit.service.merging import merge
-from fedbandit.service.model import Served, new_model, server_at
-from fedbandit.service.warm_up import merge_once
+from fedbandit.core.kernels import linalg
+from fedbandit.core.kernels import frequent_directions as shrink
+from fedbandit.core.kernels.compiler import COMPILES, Kernel
+from fedbandit.service.merging import evidence
+from fedbandit.service.merging.validation import check_sync
+from fedbandit.service.merging.merge import merge
+from fedbandit.service.models.model import Served, new_model, server_at
+from fedbandit.service.merging.warm_up import merge_once
 from tests.service.made_uploads import sync_for
 
 def compiled():

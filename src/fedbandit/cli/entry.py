@@ -8,18 +8,18 @@ from io import TextIOWrapper
 from typing import Any
 
 import fedbandit
-from fedbandit.cli.advise import ADVISE
-from fedbandit.cli.beyond import BEYOND
 from fedbandit.cli.command import Command
-from fedbandit.cli.edge import EDGE
-from fedbandit.cli.fleet import FLEET
-from fedbandit.cli.listing import LIST
-from fedbandit.cli.model import MODEL
-from fedbandit.cli.plot import PLOT
-from fedbandit.cli.reproduce import REPRODUCE
-from fedbandit.cli.run import RUN
-from fedbandit.cli.serve import SERVE
-from fedbandit.cli.token import TOKEN
+from fedbandit.cli.commands.advise import ADVISE
+from fedbandit.cli.commands.beyond import BEYOND
+from fedbandit.cli.commands.edge import EDGE
+from fedbandit.cli.commands.fleet import FLEET
+from fedbandit.cli.commands.list_ import LIST
+from fedbandit.cli.commands.model import MODEL
+from fedbandit.cli.commands.plot import PLOT
+from fedbandit.cli.commands.reproduce import REPRODUCE
+from fedbandit.cli.commands.run import RUN
+from fedbandit.cli.commands.serve import SERVE
+from fedbandit.cli.commands.token import TOKEN
 from fedbandit.errors import FedbanditError, complaint, missing_extra, unknown
 
 COMMANDS: dict[str, Command] = {

@@ -13,10 +13,10 @@ import numpy as np
 
 from fedbandit import wire
 from fedbandit.client import ConnectedAgent, Status, connect
+from fedbandit.core.memory.summary import empty_gram
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import FedLinUCB, PaperRadius
-from fedbandit.core.summary import empty_gram
 from fedbandit.errors import InvalidParameter, Unreachable, complaint
 from fedbandit.simulation import simulate
 from fedbandit.worlds.round import World

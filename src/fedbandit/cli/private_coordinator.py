@@ -11,11 +11,11 @@ import uvicorn
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import OutputError, complaint
 from fedbandit.service.coordinator import Coordinator
-from fedbandit.service.guard import guarded
-from fedbandit.service.listen import Address
-from fedbandit.service.model import new_model
+from fedbandit.service.http.address import Address
+from fedbandit.service.http.guard import guarded
+from fedbandit.service.models.model import new_model
 from fedbandit.service.settings import Settings
-from fedbandit.service.stores import open_store
+from fedbandit.service.storage.opening import open_store
 from fedbandit.web.listening import configured, listening, url_of
 
 _HOST = "127.0.0.1"

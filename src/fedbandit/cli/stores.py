@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fedbandit.service.store import Store
+    from fedbandit.service.storage.contract import Store
 
 VARIABLE = "FEDBANDIT_STORE"
 DEFAULT = "sqlite:///fedbandit.db"
@@ -25,7 +25,7 @@ def add_store(parser: ArgumentParser) -> Action:
 @contextmanager
 def opened(arguments: Namespace, *, create: bool = False) -> Iterator["Store"]:
     """Open the store that the arguments name, and close it in the end."""
-    from fedbandit.service.stores import open_store
+    from fedbandit.service.storage.opening import open_store
 
     store = open_store(store_url(arguments), create=create)
     try:

@@ -3,9 +3,9 @@
 Needs numpy, msgspec and the standard library.
 """
 
-from fedbandit.client.connected import ConnectedAgent
+from fedbandit.client.agent import ConnectedAgent
 from fedbandit.client.connecting import connect
-from fedbandit.client.decision import Decision
+from fedbandit.client.decisions import Decision
 from fedbandit.client.status import Status
 
 __all__ = ["ConnectedAgent", "Decision", "Status", "connect"]

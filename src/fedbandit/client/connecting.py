@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from fedbandit import wire
-from fedbandit.client.account import Account, Waiting
-from fedbandit.client.aside import Aside
-from fedbandit.client.book import Book
-from fedbandit.client.connected import ConnectedAgent
-from fedbandit.client.decision import OpenDecisions
-from fedbandit.client.learner import Learner, warm_up
-from fedbandit.client.state_dir import Identity, Recovered, StateDir, recipe_of
+from fedbandit.client.agent import ConnectedAgent
+from fedbandit.client.decisions import OpenDecisions
+from fedbandit.client.delivery.refused_uploads import Aside
+from fedbandit.client.state.agent_state import Account, Waiting
+from fedbandit.client.state.decision_log import Book
+from fedbandit.client.state.directory import Identity, Recovered, StateDir, recipe_of
+from fedbandit.client.state.learner import Learner, warm_up
 from fedbandit.client.transport import HttpTransport, Transport
 from fedbandit.core.checks import checked_reward, one_of, real, whole
 from fedbandit.core.recipe import Recipe

@@ -17,15 +17,15 @@ from fedbandit.core.checks import (
     checked_reward,
     too_large,
 )
-from fedbandit.core.linalg import Array, fits
+from fedbandit.core.kernels.linalg import Array, fits
+from fedbandit.core.kernels.sparse import SparseArms, SparseLike
+from fedbandit.core.kernels.ucb import first_best, first_best_of_each
+from fedbandit.core.memory.narrow import Narrow
+from fedbandit.core.memory.pending import Pending
+from fedbandit.core.memory.reading import Reading
+from fedbandit.core.memory.summary import Summary
 from fedbandit.core.messages import Collect, Download, Message, Upload, check_moment
-from fedbandit.core.narrow import Narrow
-from fedbandit.core.pending import Pending
-from fedbandit.core.reading import Reading
-from fedbandit.core.scores import first_best, first_best_of_each
-from fedbandit.core.sparse import SparseArms, SparseLike
-from fedbandit.core.state import State, array, check_owner, integer, part, under
-from fedbandit.core.summary import Summary
+from fedbandit.core.saved import State, array, check_owner, integer, part, under
 from fedbandit.errors import FedbanditError, InvalidArms, InvalidMessage, OutOfOrder, complaint
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedbandit.core.linalg import LARGEST, Array
-from fedbandit.core.sparse import SparseArms, SparseLike, sparse_arms
+from fedbandit.core.kernels.linalg import LARGEST, Array
+from fedbandit.core.kernels.sparse import SparseArms, SparseLike, sparse_arms
 from fedbandit.errors import InvalidArms, InvalidParameter, InvalidReward, complaint, unknown
 
 _FLOAT64 = np.dtype(np.float64)

@@ -5,8 +5,8 @@ from math import isfinite
 
 import numpy as np
 
-from fedbandit.core.linalg import Array, read_only
-from fedbandit.core.summary import Sent
+from fedbandit.core.kernels.linalg import Array, read_only
+from fedbandit.core.memory.summary import Sent
 from fedbandit.errors import InvalidMessage, complaint
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedbandit.core.agent import Agent
 from fedbandit.core.checks import whole
-from fedbandit.core.parts import Parts
+from fedbandit.core.parts.parts import Parts
 from fedbandit.core.server import Server
 from fedbandit.core.theory import Bounds
 from fedbandit.errors import InvalidParameter, complaint

@@ -6,16 +6,16 @@ from math import log
 from typing import Final, Literal, get_args
 
 from fedbandit.core.checks import one_of, real, whole
-from fedbandit.core.memory import Determinant, GramMemory
-from fedbandit.core.narrow import WIDTHS, Width
-from fedbandit.core.parts import Parts
-from fedbandit.core.radius import Constant, Federated, Radius, SelfNormalised, Uncompensated
+from fedbandit.core.memory.gram_memory import Determinant, GramMemory
+from fedbandit.core.memory.narrow import WIDTHS, Width
+from fedbandit.core.memory.sizing import TOLERANCE, Sizing, largest_size, lean_budget
+from fedbandit.core.memory.sketch_memory import Estimate, SketchMemory
+from fedbandit.core.parts.parts import Parts
+from fedbandit.core.parts.radius import Constant, Federated, Radius, SelfNormalised, Uncompensated
+from fedbandit.core.parts.reply import ToAll, ToOwed
+from fedbandit.core.parts.trigger import Growth, GrowthTimesWait
 from fedbandit.core.recipe import Family, Recipe, recipe
-from fedbandit.core.reply import ToAll, ToOwed
-from fedbandit.core.sizing import TOLERANCE, Sizing, largest_size, lean_budget
-from fedbandit.core.sketch_memory import Estimate, SketchMemory
 from fedbandit.core.theory import Bounds
-from fedbandit.core.trigger import Growth, GrowthTimesWait
 from fedbandit.errors import InvalidParameter, complaint
 
 ROOM: Final = 4.0

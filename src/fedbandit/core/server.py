@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandit.core.linalg import Array
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.summary import Summary
 from fedbandit.core.messages import Directed, Download, Upload, check_moment
-from fedbandit.core.state import State, array, check_owner, integer, misfit, part, under
-from fedbandit.core.summary import Summary
+from fedbandit.core.saved import State, array, check_owner, integer, misfit, part, under
 from fedbandit.errors import InvalidMessage, complaint
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandit.core.linalg import Array
+from fedbandit.core.kernels.linalg import Array
 from fedbandit.errors import InvalidArms, complaint
 
 LARGEST: Final = 1e9

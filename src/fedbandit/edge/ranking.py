@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from fedbandit.client import ConnectedAgent, Decision
-from fedbandit.core.linalg import Array
+from fedbandit.core.kernels.linalg import Array
 from fedbandit.edge.features import Features, arm_of, features_of
 from fedbandit.errors import InvalidArms, complaint
 

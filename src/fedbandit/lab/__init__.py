@@ -18,13 +18,13 @@
 from fedbandit.errors import missing_extra
 
 try:
-    from fedbandit.lab.experiment import run_spec, summary_rows
-    from fedbandit.lab.progress import Progress, progress_on
-    from fedbandit.lab.runner import Results, run
-    from fedbandit.lab.spec import Part, Spec
-    from fedbandit.lab.spec_file import parse_spec, read_spec
-    from fedbandit.lab.store import SCHEMA, read_runs
-    from fedbandit.lab.task import Task
+    from fedbandit.lab.runs.experiment import run_spec, summary_rows
+    from fedbandit.lab.runs.progress import Progress, progress_on
+    from fedbandit.lab.runs.runner import Results, run
+    from fedbandit.lab.runs.spec import Part, Spec
+    from fedbandit.lab.runs.spec_file import parse_spec, read_spec
+    from fedbandit.lab.runs.store import SCHEMA, read_runs
+    from fedbandit.lab.runs.task import Task
 except ModuleNotFoundError as missing:
     if str(missing.name).partition(".")[0] == "fedbandit":
         raise

@@ -11,17 +11,17 @@ from typing import Any, Literal, TypeVar
 from fedbandit import wire
 from fedbandit.core.messages import Download
 from fedbandit.errors import InvalidState, LocalError, UnknownName
-from fedbandit.service.batch import Answer, Reborn
-from fedbandit.service.intake import Arrived
-from fedbandit.service.merger import ModelRef
-from fedbandit.service.merges import Merges, NotInTime, ThreadMerges
+from fedbandit.service.admission import Turns
+from fedbandit.service.merging.commit import Answer, Reborn
+from fedbandit.service.merging.intake import Arrived
+from fedbandit.service.merging.merges import Merges, NotInTime, ThreadMerges
+from fedbandit.service.merging.queue import ModelRef
 from fedbandit.service.metrics import Metrics
-from fedbandit.service.model import Served, recipe_of, server_at
+from fedbandit.service.models.model import Served, recipe_of, server_at
 from fedbandit.service.refusal import Refusal, not_now, unauthorised
 from fedbandit.service.settings import Settings
-from fedbandit.service.store import Store, Token
+from fedbandit.service.storage.contract import Store, Token
 from fedbandit.service.tokens import digest_of, opens
-from fedbandit.service.turns import Turns
 
 T = TypeVar("T")
 _How = Literal["read", "written"]

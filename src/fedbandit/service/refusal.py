@@ -6,7 +6,7 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.ledger import Forgotten
+from fedbandit.service.models.deduplication import Forgotten
 from fedbandit.service.settings import RETRY_AFTER
 
 

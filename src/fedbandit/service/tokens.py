@@ -9,7 +9,7 @@ import secrets
 import time
 from hashlib import sha256
 
-from fedbandit.service.store import Token
+from fedbandit.service.storage.contract import Token
 
 
 def new_token(

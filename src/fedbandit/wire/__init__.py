@@ -9,6 +9,7 @@ InvalidMessage, and its ``field`` says where.
 
 from typing import Final
 
+from fedbandit.wire.decoding import FORMAT, WIDTH
 from fedbandit.wire.envelopes import (
     LARGEST,
     LIFE_BYTES,
@@ -27,7 +28,6 @@ from fedbandit.wire.envelopes import (
     synced_head,
 )
 from fedbandit.wire.messages import decode, encode
-from fedbandit.wire.parsing import FORMAT, WIDTH
 
 MEDIA_TYPE: Final = "application/vnd.fedbandit+msgpack"
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
+from fedbandit.wire.decoding import FORMAT, WIDTH, check_head, read
 from fedbandit.wire.messages import (
     WiredDownload,
     WiredUpload,
@@ -17,7 +18,6 @@ from fedbandit.wire.messages import (
     unwired_upload,
     wired_upload,
 )
-from fedbandit.wire.parsing import FORMAT, WIDTH, check_head, read
 
 LIFE_BYTES: Final = 16
 LARGEST: Final = 2**63 - 1

@@ -3,7 +3,7 @@
 import msgspec
 
 from fedbandit.core.messages import Collect, Download, Message, Upload
-from fedbandit.wire.parsing import FORMAT, check_head, read
+from fedbandit.wire.decoding import FORMAT, check_head, read
 from fedbandit.wire.summaries import WiredSummary, WiredVector, unwired, wired
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from fedbandit.core.linalg import Array
-from fedbandit.core.narrow import CODES, Narrow, rounded, values
-from fedbandit.core.summary import Gram, Sent, Sketch
-from fedbandit.wire.parsing import WIDTH, refuse
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.narrow import CODES, Narrow, rounded, values
+from fedbandit.core.memory.summary import Gram, Sent, Sketch
+from fedbandit.wire.decoding import WIDTH, refuse
 
 _LONGEST = 2**24
 _SCALE = 4  # bytes: the upper half of a float64

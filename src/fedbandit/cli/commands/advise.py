@@ -1,0 +1,215 @@
+"""``fedbandit advise``: which sketch size suits some data."""
+
+import sys
+from argparse import Action, ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from shutil import get_terminal_size
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from fedbandit.cli.command import Command
+from fedbandit.cli.options import (
+    add_jobs,
+    directory,
+    not_negative,
+    numbers,
+    positive,
+    setting,
+    share,
+)
+from fedbandit.cli.table import show_table
+from fedbandit.errors import InvalidParameter, complaint, unknown
+
+if TYPE_CHECKING:
+    from fedbandit.lab.advice.advice import Advice, SeededWorld
+    from fedbandit.lab.advice.recommendation import Measured
+
+SIMULATED: Mapping[str, Any] = {"dimension": 50, "arms": 10, "agents": 10}
+"""What a synthetic world is unless told otherwise."""
+
+OPTIONS = ("sizes", "trials", "rounds", "radius", "tolerance")
+"""Options that are arguments of ``lab.advice.advise``, which has their defaults."""
+
+EXAMPLE = """\
+fedbandit advise satimage
+fedbandit advise visits.csv --set target_column=bought --set target=yes --out advice
+fedbandit advise synthetic --set dimension=50 --set spectrum=power-law --set decay=1.0
+
+prints how fast the spectrum of the played arms falls, what messages of a few sketch sizes weigh,
+what each size cost in regret on the same tapes, and which one to take: the smallest whose loss, to
+the end of its 95 % interval, is at most --tolerance of what FedLinUCB gains over Random."""
+
+
+def _define(parser: ArgumentParser) -> list[Action]:
+    return [
+        parser.add_argument(
+            "data",
+            metavar="DATA",
+            help="a CSV, NPZ or Parquet file, satimage, mfeat-zernike, openml:ID, or a world",
+        ),
+        parser.add_argument(
+            "--set",
+            type=setting,
+            action="append",
+            default=[],
+            dest="settings",
+            metavar="NAME=VALUE",
+            help="a parameter of the world (`fedbandit list worlds`); may be repeated; "
+            "seed is the first trial's",
+        ),
+        parser.add_argument(
+            "--sizes",
+            type=numbers,
+            metavar="L,L,...",
+            help="sketch sizes to try (default: 0.1 d, 0.2 d, 0.4 d, 0.6 d and d + 1)",
+        ),
+        *_define_effort(parser),
+        parser.add_argument(
+            "--out",
+            type=directory,
+            metavar="DIR",
+            help="directory for figure, CSV, JSON and runs; without one, none is kept",
+        ),
+    ]
+
+
+def _define_effort(parser: ArgumentParser) -> list[Action]:
+    return [
+        parser.add_argument(
+            "--trials", type=positive, metavar="N", help="tapes that each size plays (default: 5)"
+        ),
+        parser.add_argument(
+            "--rounds", type=positive, metavar="N", help="of each tape (default: 3000)"
+        ),
+        parser.add_argument(
+            "--radius",
+            type=not_negative,
+            metavar="R",
+            help="constant radius of every algorithm (default: of 0.01, 0.03, 0.1, 0.3 and 1 the "
+            "best for FedLinUCB on two tapes of other seeds)",
+        ),
+        parser.add_argument(
+            "--tolerance",
+            type=share,
+            metavar="SHARE",
+            help="what a size may lose of FedLinUCB's lead over Random (default: 0.02)",
+        ),
+        add_jobs(parser),
+    ]
+
+
+def _execute(arguments: Namespace) -> None:
+    from fedbandit.lab import progress_on
+    from fedbandit.lab.advice.advice import advise
+    from fedbandit.lab.advice.files import write_advice
+
+    name, world = _world(arguments.data, arguments.settings)
+    stated = {option: value for option in OPTIONS if (value := vars(arguments)[option]) is not None}
+    advice = advise(
+        world,
+        **stated,
+        setting=name,
+        out=arguments.out,
+        jobs=arguments.jobs,
+        progress=progress_on(sys.stderr),
+    )
+    _show(advice)
+    if arguments.out is not None:
+        for path in write_advice(advice, arguments.out):
+            print(path)
+
+
+def _world(data: str, settings: Sequence[tuple[str, Any]]) -> "tuple[str, SeededWorld]":
+    """Return a name for the world and the world; a data set is read once for all trials."""
+    from dataclasses import replace
+
+    from fedbandit.lab.runs.parameters import build
+    from fedbandit.worlds import BUNDLED, WORLDS, Classification, Synthetic
+    from fedbandit.worlds.datasets import OPENML, is_path
+
+    given = dict(settings)
+    if data == "synthetic":
+        return data, build(Synthetic, {**SIMULATED, **given}, place="world")
+    if data != "classification":
+        if not (data in BUNDLED or is_path(data) or data.lower().startswith(OPENML)):
+            files = "a path ending in .csv, .parquet or .npz"
+            raise unknown("advise", data, (*WORLDS, *BUNDLED, f"{OPENML}ID", files))
+        if "data" in given:
+            got, expected = f"{given['data']!r} beside {data!r}", "one of the two"
+            fix = "Leave --set data=... out."
+            raise InvalidParameter(complaint("data", got=got, expected=expected, fix=fix))
+        given["data"] = data
+    world = build(Classification, given, place="world")
+    return world.dataset.name, replace(world, data=world.dataset, target_column=None)
+
+
+def _show(advice: "Advice") -> None:
+    _show_prospects(advice)
+    print()
+    _show_measured(advice)
+    print()
+    print(_folded(advice.recommendation.sentence))
+
+
+def _folded(sentence: str) -> str:
+    """Break lines between words where a person is watching; programs get one line."""
+    if not sys.stdout.isatty():
+        return sentence
+    return fill(sentence, width=max(20, get_terminal_size().columns))
+
+
+def _show_prospects(advice: "Advice") -> None:
+    from fedbandit.lab.paper.report import number, percent
+
+    whole = advice.whole_bytes
+    title = f"{advice.setting}, d = {advice.dimension}: arms that FedLinUCB played, and messages"
+    header = ("l", "tail", "epsilon_l", "float64 bytes", "of d x d", "int8 bytes", "of d x d")
+    rows = [
+        (
+            f"{each.sketch_size}",
+            percent(each.tail),
+            number(each.epsilon),
+            f"{each.bytes_float64:,}",
+            percent(each.bytes_float64 / whole),
+            f"{each.bytes_int8:,}",
+            percent(each.bytes_int8 / whole),
+        )
+        for each in advice.prospects
+    ]
+    show_table(title, header, rows)
+    print("tail: share of the trace past the l - 1 directions that a sketch of size l keeps")
+
+
+def _show_measured(advice: "Advice") -> None:
+    picked = ", FedLinUCB's best" if advice.tuned else ""
+    title = (
+        f"{advice.rounds:,} rounds, {advice.trials} trials, radius {advice.radius:g}{picked}: "
+        "mean ± 95 % interval"
+    )
+    header = ("algorithm", "l", "regret", "lost, %", "bytes", "of FedLinUCB's")
+    show_table(title, header, [_cells(each, advice) for each in advice.measured])
+    print("lost: regret beyond FedLinUCB's, as a share of FedLinUCB's lead over Random")
+
+
+def _cells(each: "Measured", advice: "Advice") -> list[str]:
+    from fedbandit.lab.paper.report import compact, percent, plus_minus
+
+    whole = advice.of("FedLinUCB").bytes.mean
+    return [
+        each.recipe,
+        "" if each.sketch_size is None else f"{each.sketch_size}",
+        plus_minus(each.regret),
+        plus_minus(each.loss.scaled(100.0)),
+        compact(each.bytes.mean),
+        percent(each.bytes.mean / whole if whole else float("nan")),
+    ]
+
+
+ADVISE = Command(
+    name="advise",
+    summary="Say which sketch size suits some data: spectrum, bytes, measured regret.",
+    example=EXAMPLE,
+    define=_define,
+    execute=_execute,
+    resumes=lambda arguments: arguments.out is not None,
+)

@@ -1,0 +1,66 @@
+"""``fedbandit plot``: figures of stored runs."""
+
+import sys
+from argparse import Action, ArgumentParser, Namespace
+
+from fedbandit.cli.command import Command
+from fedbandit.cli.options import directory, words
+from fedbandit.errors import DataError, complaint
+
+
+def _define(parser: ArgumentParser) -> list[Action]:
+    return [
+        parser.add_argument(
+            "directory", type=directory, metavar="DIR", help="the --out of an earlier run"
+        ),
+        parser.add_argument(
+            "--out",
+            type=directory,
+            metavar="DIR",
+            help="directory for the figures (default: DIR/figures)",
+        ),
+        parser.add_argument(
+            "--format",
+            type=words,
+            metavar="LIST",
+            help="some of png,svg,pdf (default: all)",
+        ),
+    ]
+
+
+def _execute(arguments: Namespace) -> None:
+    from fedbandit.lab.analysis.curves import curves, unfinished
+    from fedbandit.lab.figures.panels import FORMATS, draw_runs
+    from fedbandit.lab.runs.store import whole_runs
+
+    runs, broken = whole_runs(arguments.directory)
+    place = repr(str(arguments.directory / "runs"))
+    if not runs.num_rows:
+        raise _nothing_to_draw(place, len(broken))
+    if broken:
+        files = len(broken) + len(runs["key"].unique())
+        left_out = f"left out: {len(broken)} of {files} files in {place}, not whole records"
+        print(left_out, file=sys.stderr)
+    for lack in unfinished(curves(runs)):
+        print(f"not finished: {lack}", file=sys.stderr)
+    out = arguments.out or arguments.directory / "figures"
+    for path in draw_runs(runs, out, formats=arguments.format or FORMATS):
+        print(path)
+
+
+def _nothing_to_draw(place: str, broken: int) -> DataError:
+    got, fix = f"no finished runs in {place}", "Run an experiment first: fedbandit run SPEC.toml."
+    if broken:
+        got = f"{broken} files in {place}, none of them a whole record"
+        fix = "Run the command that made them again: it makes anew what is broken."
+    expected = "the --out directory of an earlier run"
+    return DataError(complaint("plot", got=got, expected=expected, fix=fix))
+
+
+PLOT = Command(
+    name="plot",
+    summary="Draw regret, time and communication of stored runs, with bands over trials.",
+    example="fedbandit plot results --format png,svg",
+    define=_define,
+    execute=_execute,
+)

@@ -1,0 +1,83 @@
+"""``fedbandit run``: an experiment from a spec file."""
+
+import sys
+from argparse import Action, ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedbandit.cli.command import Command
+from fedbandit.cli.options import add_jobs, add_out
+from fedbandit.cli.table import show_table
+
+if TYPE_CHECKING:
+    from fedbandit.lab.analysis.summary import Row
+
+EXAMPLE = """\
+fedbandit run compare.toml --out results --jobs 4
+
+where compare.toml says, for example:
+
+  rounds = 2000
+  trials = 5
+  seed = 0
+
+  [worlds.gaussian]
+  kind = "synthetic"
+  dimension = 20
+  arms = 10
+  agents = 5
+
+  [recipes.FSCLB]
+  kind = "FSCLB"
+  sketch_size = 8
+  radius = 0.3
+
+  [recipes.FedLinUCB]
+  kind = "FedLinUCB"
+  radius = 0.3
+
+Break it off at any moment: the same command goes on where it stopped."""
+
+
+def _define(parser: ArgumentParser) -> list[Action]:
+    return [
+        parser.add_argument("spec", type=Path, metavar="SPEC.toml", help="what to compare"),
+        add_out(parser, holds="runs and summary"),
+        add_jobs(parser),
+    ]
+
+
+def _execute(arguments: Namespace) -> None:
+    from fedbandit.lab import progress_on, read_spec, run_spec, summary_rows
+    from fedbandit.lab.analysis.curves import MEASURES
+
+    spec = read_spec(arguments.spec)
+    results = run_spec(
+        spec, out=arguments.out, jobs=arguments.jobs, progress=progress_on(sys.stderr)
+    )
+    title = f"{spec.name}: {spec.rounds:,} rounds, {spec.trials} trials, mean ± 95 % interval"
+    header = ("setting", "algorithm", "radius", *MEASURES)
+    show_table(title, header, [_cells(row) for row in summary_rows(results)])
+    kept = len(results.tasks) - results.computed
+    print(f"{len(results.tasks)} runs: {results.computed} made now, {kept} made earlier")
+    print(f"table:   {results.directory / 'summary.csv'}")
+    print(f"runs:    {results.directory / 'runs'} (Parquet)")
+    if (results.directory / "earlier").exists():
+        print(f"earlier: {results.directory / 'earlier'} (runs of other settings, kept aside)")
+    print(f"figures: fedbandit plot {results.directory}")
+
+
+def _cells(row: "Row") -> list[str]:
+    from fedbandit.lab.paper.report import plus_minus
+
+    return [row.setting, row.algorithm, row.radius, *map(plus_minus, row.estimates.values())]
+
+
+RUN = Command(
+    name="run",
+    summary="Run every recipe of a spec on every world of it, and go on where it was broken off.",
+    example=EXAMPLE,
+    define=_define,
+    execute=_execute,
+    resumes=lambda _: True,
+)

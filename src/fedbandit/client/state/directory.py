@@ -1,0 +1,215 @@
+"""An agent's directory: one process at a time, one journal, whose it is and what is in it."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from fedbandit.client.decisions import Open, OpenDecisions
+from fedbandit.client.state.journal import Journal, read
+from fedbandit.client.state.learner import Learner
+from fedbandit.client.state.records import (
+    FORMAT,
+    OPENING,
+    Activated,
+    Decided,
+    Forgotten,
+    Header,
+    Learned,
+    Ran,
+    Record,
+    Rewarded,
+    Settled,
+    array_of,
+    decode_all,
+    encode,
+)
+from fedbandit.core.recipe import Recipe
+from fedbandit.core.recipes import RECIPES
+from fedbandit.errors import (
+    FedbanditError,
+    InvalidState,
+    OutputError,
+    SettledDecision,
+    UnknownDecision,
+    complaint,
+)
+from fedbandit.wire import Limits
+
+if sys.platform != "win32":
+    import fcntl
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Which agent of which model a directory belongs to."""
+
+    model: str
+    agent: str
+
+    def __str__(self) -> str:
+        return f"{self.model}/{self.agent}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recovered:
+    """What a journal gave back; ``ran`` is how many seconds the agent has run, by its journal."""
+
+    journal: Journal
+    learner: Learner
+    limits: Limits | None
+    ran: float
+
+
+class StateDir:
+    """A directory that is held against other processes until it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self._journal = path / "journal"
+        self.refused = path / "refused"
+        self._held = _hold(path)
+
+    def recover(self, who: Identity, decisions: OpenDecisions) -> Recovered | None:
+        """Replay the journal, if there is one: open decisions are filled in, the rest returned.
+
+        The file is not touched before everything in it is understood.
+        """
+        if not self._journal.exists():
+            return None
+        content = read(self._journal, opening=OPENING)
+        try:
+            header, learner, ran = _replay(content.payloads, who, decisions)
+        except (UnknownDecision, SettledDecision) as error:
+            raise _unreadable(self._journal, f"a reward without its decision, {error}") from error
+        except FedbanditError:
+            raise
+        except (msgspec.DecodeError, ValueError) as error:
+            raise _unreadable(self._journal, str(error)) from error
+        limits = None if header.limits is None else _limits(header.limits)
+        if content.torn:
+            _log.warning("%s: cut off a torn record of %d bytes", self._journal, content.torn)
+        return Recovered(Journal.resume(self._journal, content), learner, limits, ran)
+
+    def begin(self, records: Iterable[Record]) -> Journal:
+        """Start a journal with these records, on the disk before it has its name."""
+        made = Journal.create(self._journal, map(encode, records))
+        made.take_the_name(self._journal)
+        made.settle()
+        return made
+
+    def close(self) -> None:
+        """Let other processes have the directory."""
+        os.close(self._held)
+
+
+def header(who: Identity, recipe: Recipe, limits: Limits | None) -> Header:
+    """Return the record that a journal begins with."""
+    bounds = None if limits is None else (limits.arm_norm, limits.reward, limits.count)
+    params = msgspec.json.encode(recipe.params)
+    return Header(FORMAT, who.model, who.agent, recipe.name, params, bounds)
+
+
+def recipe_of(name: str, params: bytes) -> Recipe:
+    """Return the recipe that a header or a coordinator names; raise InvalidState if it is none."""
+    try:
+        return RECIPES[name](**msgspec.json.decode(params, type=dict[str, object]))
+    except (KeyError, TypeError, msgspec.DecodeError, FedbanditError) as error:
+        got, expected = f"{name} with {params!r}", "a recipe that this version can build"
+        fix = "Use the same version of fedbandit everywhere."
+        raise InvalidState(complaint("recipe", got=got, expected=expected, fix=fix)) from error
+
+
+def _replay(
+    payloads: list[bytes], who: Identity, decisions: OpenDecisions
+) -> tuple[Header, Learner, float]:
+    """Return what the records add up to, and the running time that they were written up to.
+
+    However many were open when it was written, each is there to be paid: only what is left in the
+    end is held to the number that may be open now.
+    """
+    records = decode_all(payloads)
+    head, first = next(records, None), next(records, None)
+    if not isinstance(head, Header) or not isinstance(first, Learned) or head.format != FORMAT:
+        raise _unreadable(Path("journal"), f"{len(payloads)} records without a beginning")
+    _check_owner(head, who)
+    recipe = recipe_of(head.recipe, head.params)
+    learner = Learner.restore(recipe, first)
+    if head.limits is not None:
+        learner.most = head.limits[2]
+    ran = 0.0
+    for record in records:
+        match record:
+            case Decided(name, arm, active, since):
+                ran = _later(ran, since)
+                waits = ran if since is None else since
+                decisions.restore(name, Open(array_of(arm), waits, active))
+            case Activated(name, since):
+                ran = _later(ran, since)
+                decisions.activate(name, ran if since is None else since)
+            case Rewarded(name, reward):
+                learner.observe(decisions.get(name).arm, reward)
+                decisions.settle(name)
+            case Forgotten(name):
+                decisions.settle(name)
+            case Settled(names):
+                decisions.restore_settled(names)
+            case Ran(seconds):
+                ran = _later(ran, seconds)
+            case Learned():
+                most, learner = learner.most, Learner.restore(recipe, record)
+                learner.most = most
+    decisions.trim()
+    return head, learner, ran
+
+
+def _later(ran: float, noted: float | None) -> float:
+    """Return the later of two running times; threads may have noted theirs in another order."""
+    return ran if noted is None else max(ran, noted)
+
+
+def _check_owner(head: Header, who: Identity) -> None:
+    found = Identity(model=head.model, agent=head.agent)
+    if found != who:
+        fix = "Give every agent of every model a state_dir of its own."
+        got = f"the state of agent {found.agent!r} of model {found.model!r}"
+        expected = f"that of agent {who.agent!r} of model {who.model!r}"
+        raise InvalidState(complaint("state_dir", got=got, expected=expected, fix=fix))
+
+
+def _limits(given: tuple[float, float, int]) -> Limits:
+    arm_norm, reward, count = given
+    return Limits(arm_norm=arm_norm, reward=reward, count=count)
+
+
+def _hold(path: Path) -> int:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT, mode=0o600)
+    except OSError as error:
+        got, fix = f"{error.strerror} at {str(path)!r}", "Choose another state_dir."
+        expected = "a directory to write to"
+        raise OutputError(complaint("state_dir", got=got, expected=expected, fix=fix)) from error
+    if sys.platform == "win32":
+        return handle
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        got, expected = f"{str(path)!r}, which is in use", "a directory for one process at a time"
+        fix = "Close the other agent, or give this one a directory of its own."
+        raise OutputError(complaint("state_dir", got=got, expected=expected, fix=fix)) from error
+    except OSError:  # this file system has no locks
+        return handle
+    return handle
+
+
+def _unreadable(path: Path, got: str) -> InvalidState:
+    expected = f"a journal of format {FORMAT}"
+    fix = "Use the version of fedbandit that wrote it, or start with an empty state_dir."
+    return InvalidState(complaint(f"state on disk, {path}", got=got, expected=expected, fix=fix))

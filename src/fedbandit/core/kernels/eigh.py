@@ -1,0 +1,405 @@
+"""Eigenpairs of small symmetric matrices, in half of LAPACK's time.
+
+Every upload and every merge needs the leading eigenvectors of 40 to 100 rows, every observation
+past l those of a sketch that has grown by one row. At these sizes LAPACK works far below the speed
+of the machine, and whole runs take 23 to 28 % longer with it. What stands here is faster because
+loops run over rows that lie together in memory, and only the vectors that are kept are turned back.
+Without a compiler, and for larger matrices, LAPACK it is.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbandit.core.kernels.compiler import COMPILES, kernel, kernel_or, long_kernel
+from fedbandit.core.kernels.linalg import Array
+
+_EPSILON = 2.220446049250313e-16
+_MOST_STEPS = 60
+_CLOSE = 1e-9
+_VANISHED = 1e-300
+_NOTHING = 1e-50  # of a matrix whose largest entry is 1; its square is a number
+_STRIDE = 16  # what a compiled loop handles at once; rows are padded to a multiple of it
+_LARGEST_SIDE = 256  # beyond which LAPACK's blocks win
+
+
+def leading_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
+    """Return all eigenvalues, largest first, and the first ``count`` eigenvectors, as rows.
+
+    The matrix (n x n) is symmetric and positive semidefinite. Cost O(n^3).
+    """
+    if COMPILES and 2 < len(matrix) <= _LARGEST_SIDE:
+        values, vectors = halved_eigenpairs(matrix, count)
+        if np.isfinite(values.sum()):
+            return values, vectors
+    values, vectors = np.linalg.eigh(matrix)
+    return values[::-1], np.ascontiguousarray(vectors.T[::-1][:count])
+
+
+@long_kernel
+def halved_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
+    """Return the same, for n > 2: tridiagonal form, two halves, and the row between them.
+
+    The halves are solved by QL, so that with their eigenvectors as axes the matrix is an arrowhead
+    (Gu and Eisenstat 1995); what its leading eigenvectors are in the axes of the tridiagonal form
+    is one product, and reflections turn them back from there.
+    """
+    n = len(matrix)
+    middle = n // 2
+    scale = max(largest(matrix), _VANISHED)
+    diagonal, beside, taus, reflectors = tridiagonalise(matrix, 1.0 / scale)
+    left, right = beside[middle - 1], beside[middle]
+    upper = ql_iterations(diagonal[:middle], beside[:middle])
+    lower = ql_iterations(diagonal[middle + 1 :], beside[middle + 1 :])
+    order = decreasing(diagonal, middle)
+    poles, crossed = np.empty(n - 1), np.empty(n - 1)
+    for j in range(n - 1):
+        at = order[j]
+        poles[j] = diagonal[at]
+        if at < middle:
+            crossed[j] = left * upper[at, middle - 1]
+        else:
+            crossed[j] = right * lower[at - middle - 1, 0]
+    values, turned = arrowhead_eigh(poles, crossed, diagonal[middle], count)
+    leading = np.zeros((count, reflectors.shape[1]))
+    above, below = np.empty((count, middle)), np.empty((count, n - 1 - middle))
+    for i in range(count):
+        leading[i, middle] = turned[i, n - 1]
+        for j in range(n - 1):
+            if order[j] < middle:
+                above[i, order[j]] = turned[i, j]
+            else:
+                below[i, order[j] - middle - 1] = turned[i, j]
+    place(np.dot(above, upper), leading, 0, 1.0)
+    place(np.dot(below, lower), leading, middle + 1, 1.0)
+    turn_back(reflectors, taus, leading)
+    vectors = np.empty((count, n))
+    place(leading[:, :n], vectors, 0, 1.0)
+    for i in range(n):
+        values[i] *= scale
+    return values, vectors
+
+
+@kernel
+def largest(matrix: Array) -> float:
+    """Return the largest entry of a positive semidefinite matrix, which is on its diagonal."""
+    size = 0.0
+    for i in range(len(matrix)):
+        size = max(size, matrix[i, i])
+    return size
+
+
+@kernel
+def place(block: Array, into: Array, start: int, factor: float) -> None:
+    """Copy a block, scaled, to the columns from ``start`` on."""
+    for i in range(block.shape[0]):
+        row, target = block[i], into[i, start:]
+        for j in range(len(row)):
+            target[j] = factor * row[j]
+
+
+@kernel
+def decreasing(diagonal: Array, middle: int) -> NDArray[np.int64]:
+    """Return where the entries stand, all but the middle one, from the largest on."""
+    order = np.empty(len(diagonal) - 1, dtype=np.int64)
+    filled = 0
+    for at in range(len(diagonal)):
+        if at == middle:
+            continue
+        slot = filled
+        while slot > 0 and diagonal[order[slot - 1]] < diagonal[at]:
+            order[slot] = order[slot - 1]
+            slot -= 1
+        order[slot] = at
+        filled += 1
+    return order
+
+
+@kernel
+def padded(n: int) -> int:
+    """Round up to a whole number of strides."""
+    return (n + _STRIDE - 1) // _STRIDE * _STRIDE
+
+
+@kernel
+def tridiagonalise(matrix: Array, factor: float) -> tuple[Array, Array, Array, Array]:
+    """Bring a symmetric matrix, scaled, to tridiagonal form by n - 2 reflections I - tau v v^T.
+
+    Returns the diagonal, what stands beside it, tau of every reflection, and its v as a row. Rows
+    are padded with zeros to whole strides and loops start at one, so that none has a slow rest.
+    """
+    n, width = len(matrix), padded(len(matrix))
+    work = np.zeros((n, width))
+    place(matrix, work, 0, factor)
+    diagonal, beside, taus = np.empty(n), np.zeros(n), np.zeros(n)
+    reflectors, w = np.zeros((n, width)), np.zeros(width)
+    for k in range(n - 2):
+        diagonal[k] = work[k, k]
+        taus[k], beside[k] = reflection(work[k], k + 1, n, reflectors[k])
+        start = (k + 1) // _STRIDE * _STRIDE
+        v, u = reflectors[k, start:], w[start:]
+        w[k] = 0.0
+        inner = 0.0
+        for i in range(k + 1, n):
+            row, total = work[i, start:], 0.0
+            for j in range(len(row)):
+                total += row[j] * v[j]
+            w[i] = total
+            inner += total * v[i - start]
+        half = 0.5 * taus[k] * inner
+        for j in range(len(u)):
+            u[j] = taus[k] * (u[j] - half * v[j])
+        for i in range(k + 1, n):  # A - v w^T - w v^T
+            row, one, other = work[i, start:], v[i - start], u[i - start]
+            for j in range(len(row)):
+                row[j] -= one * u[j] + other * v[j]
+    if n > 1:
+        diagonal[n - 2], beside[n - 2] = work[n - 2, n - 2], work[n - 2, n - 1]
+    diagonal[n - 1] = work[n - 1, n - 1]
+    return diagonal, beside, taus, reflectors
+
+
+@kernel
+def reflection(row: Array, start: int, end: int, v: Array) -> tuple[float, float]:
+    """Fill in v, with v_start = 1, so that I - tau v v^T maps row[start:end] to (beta, 0, ...).
+
+    Returns tau and beta.
+    """
+    rest = 0.0
+    for j in range(start + 1, end):
+        rest += row[j] * row[j]
+    head = row[start]
+    v[start] = 1.0
+    if rest < _NOTHING * _NOTHING:
+        return 0.0, head
+    beta = -np.copysign(np.sqrt(head * head + rest), head)
+    scale = 1.0 / (head - beta)
+    for j in range(start + 1, end):
+        v[j] = row[j] * scale
+    return (beta - head) / beta, beta
+
+
+@kernel
+def ql_iterations(diagonal: Array, beside: Array) -> Array:
+    """Make a tridiagonal matrix diagonal, in place, by implicitly shifted QL.
+
+    Returns the eigenvectors as rows, in the order of the diagonal. Entries are at most about 1, so
+    what is below ``_NOTHING`` is. If an eigenvalue does not come out, it is not a number.
+    """
+    n = len(diagonal)
+    vectors = np.zeros((n, padded(n)))
+    for i in range(n):
+        vectors[i, i] = 1.0
+    for first in range(n):
+        steps = 0
+        while True:
+            last = first
+            while last < n - 1:
+                size = abs(diagonal[last]) + abs(diagonal[last + 1])
+                if abs(beside[last]) <= max(_EPSILON * size, _NOTHING):
+                    break
+                last += 1
+            if last == first:
+                break
+            if steps == _MOST_STEPS:
+                diagonal[first] = np.nan
+                break
+            ql_sweep(diagonal, beside, vectors, first, last)
+            steps += 1
+    trimmed = np.empty((n, n))
+    place(vectors[:, :n], trimmed, 0, 1.0)
+    return trimmed
+
+
+@kernel
+def ql_sweep(diagonal: Array, beside: Array, vectors: Array, first: int, last: int) -> None:
+    """Chase a rotation from the end of an unreduced block up to its start.
+
+    Wilkinson's shift makes the first entry beside the diagonal vanish after one to two sweeps. A
+    rotation that vanishes on the way splits the block: the next sweep starts from there. Rotations
+    of the vectors are made by twos, which takes a fifth less time: every other one waits.
+    """
+    gap = (diagonal[first + 1] - diagonal[first]) / (2.0 * beside[first])
+    reach = gap + np.copysign(np.sqrt(gap * gap + 1.0), gap)
+    bulge = diagonal[last] - diagonal[first] + beside[first] / reach
+    sine, cosine, moved = 1.0, 1.0, 0.0
+    waiting, held_cosine, held_sine = False, 1.0, 0.0
+    for i in range(last - 1, first - 1, -1):
+        chased, kept = sine * beside[i], cosine * beside[i]
+        norm = np.sqrt(chased * chased + bulge * bulge)
+        beside[last] = 0.0
+        if norm < _NOTHING:
+            beside[i + 1] = 0.0
+            diagonal[i + 1] -= moved
+            if waiting:
+                rotate(vectors[i + 1], vectors[i + 2], held_cosine, held_sine)
+            return
+        if i + 1 < last:
+            beside[i + 1] = norm
+        sine, cosine = chased / norm, bulge / norm
+        before = diagonal[i + 1] - moved
+        turned = (diagonal[i] - before) * sine + 2.0 * cosine * kept
+        moved = sine * turned
+        diagonal[i + 1] = before + moved
+        bulge = cosine * turned - kept
+        if waiting:
+            three = vectors[i], vectors[i + 1], vectors[i + 2]
+            rotate_twice(three, held_cosine, held_sine, cosine, sine)
+        else:
+            held_cosine, held_sine = cosine, sine
+        waiting = not waiting
+    if waiting:
+        rotate(vectors[first], vectors[first + 1], held_cosine, held_sine)
+    diagonal[first] -= moved
+    beside[first] = bulge
+
+
+@kernel
+def rotate(one: Array, other: Array, cosine: float, sine: float) -> None:
+    """Rotate two rows into each other, in place."""
+    for j in range(len(one)):
+        upper, lower = one[j], other[j]
+        one[j] = cosine * upper - sine * lower
+        other[j] = sine * upper + cosine * lower
+
+
+@kernel
+def rotate_twice(
+    rows: tuple[Array, Array, Array],
+    cosine: float,
+    sine: float,
+    next_cosine: float,
+    next_sine: float,
+) -> None:
+    """Rotate the second and third row into each other, then the first and second, in place."""
+    one, two, three = rows
+    for j in range(len(one)):
+        upper, middle, lower = one[j], two[j], three[j]
+        three[j] = sine * middle + cosine * lower
+        turned = cosine * middle - sine * lower
+        two[j] = next_sine * upper + next_cosine * turned
+        one[j] = next_cosine * upper - next_sine * turned
+
+
+@kernel
+def turn_back(reflectors: Array, taus: Array, vectors: Array) -> None:
+    """Apply the reflections of ``tridiagonalise``, last first, to rows, in place."""
+    for k in range(len(reflectors) - 3, -1, -1):
+        start = (k + 1) // _STRIDE * _STRIDE
+        v = reflectors[k, start:]
+        for i in range(len(vectors)):
+            x = vectors[i, start:]
+            along = 0.0
+            for j in range(len(v)):
+                along += v[j] * x[j]
+            along *= taus[k]
+            for j in range(len(v)):
+                x[j] -= along * v[j]
+
+
+def arrowhead_eigh_numpy(
+    squares: Array, crossed: Array, corner: float, count: int
+) -> tuple[Array, Array]:
+    """Return the same by LAPACK, which knows nothing of the arrow. Cost O(n^3)."""
+    n = len(squares)
+    matrix = np.diag(np.append(squares, corner))
+    matrix[n, :n] = matrix[:n, n] = crossed
+    values, vectors = np.linalg.eigh(matrix)
+    return values[::-1], np.ascontiguousarray(vectors.T[::-1][:count])
+
+
+@kernel_or(arrowhead_eigh_numpy)
+def arrowhead_eigh(
+    squares: Array, crossed: Array, corner: float, count: int
+) -> tuple[Array, Array]:
+    """Return all eigenvalues, largest first, and ``count`` eigenvectors, of an arrowhead matrix.
+
+    The matrix is [[diag(s), z], [z^T, a]] with s = ``squares`` (n > 0 of them, decreasing),
+    z = ``crossed`` and a = ``corner``, and must be positive semidefinite: the Gram matrix of n
+    orthogonal rows and one more. Its eigenvalues interlace with s.
+
+    Eigenvectors are those of the nearby matrix of which the computed roots are the exact
+    eigenvalues (Gu and Eisenstat 1995), and so are orthogonal to working precision. Poles that
+    coincide are moved apart, and weights that vanish are raised, by a unit of rounding.
+
+    Cost O(n^2): some five steps of n divisions for each eigenvalue.
+    """
+    n = len(squares)
+    rounding = max(_EPSILON * (squares[0] + corner), 1e-150)  # whose square is not 0
+    poles = squares.copy()
+    for j in range(1, n):
+        poles[j] = min(poles[j], poles[j - 1] - rounding)
+    weights = np.maximum(crossed * crossed, rounding * rounding)
+    values, vectors, offsets = np.empty(n + 1), np.empty((n + 1, n + 1)), np.empty(n)
+    for i in range(n + 1):
+        top = poles[i - 1] if i > 0 else poles[0] + corner + 2.0 * (n + 1) * rounding
+        bottom = poles[i] if i < n else min(poles[n - 1], 0.0) - 2.0 * (n + 1) * rounding
+        near, root = _secular_root(poles, weights, corner, i, bottom, top, offsets)
+        values[i] = poles[near] + root
+        for j in range(n):
+            vectors[i, j] = root - offsets[j]
+    exact = np.abs(vectors[n, :n])
+    for i in range(n):
+        for j in range(n):
+            exact[j] *= abs(vectors[i, j] / (poles[i] - poles[j] if i != j else 1.0))
+    exact = np.sqrt(exact) * np.where(crossed < 0.0, -1.0, 1.0)
+    for i in range(count):
+        square = 1.0
+        for j in range(n):
+            vectors[i, j] = exact[j] / vectors[i, j]
+            square += vectors[i, j] * vectors[i, j]
+        vectors[i, n] = 1.0
+        vectors[i] /= np.sqrt(square)
+    return values, vectors[:count]
+
+
+@kernel
+def _secular_root(
+    poles: Array,
+    weights: Array,
+    corner: float,
+    i: int,
+    bottom: float,
+    top: float,
+    offsets: Array,
+) -> tuple[int, float]:
+    """Return the root of mu - a - sum w_j / (mu - p_j) between two poles, and its nearest pole.
+
+    The root is returned as its distance from that pole, which keeps all its digits, and ``offsets``
+    is filled with those of the other poles. At each
+    step the near pole stays as it is and the rest of the equation is replaced by its tangent: that
+    leaves a quadratic to solve. A step out of the bracket becomes a bisection.
+    """
+    middle = 0.5 * (top - bottom)  # from the bottom: poles may be neighbours in floating point
+    value = bottom - corner + middle
+    for j in range(len(poles)):
+        value -= weights[j] / (bottom - poles[j] + middle)
+    near = i - 1 if i == len(poles) or (value <= 0.0 and i > 0) else i
+    side = 1.0 if near == i else -1.0
+    origin, weight = poles[near], weights[near]
+    for j in range(len(poles)):
+        offsets[j] = poles[j] - origin
+    low = bottom - origin if value > 0.0 else bottom - origin + middle
+    high = bottom - origin + middle if value > 0.0 else top - origin
+    least, most, root = low, high, 0.5 * (low + high)
+    weights[near] = 0.0  # the near pole's share would drown the others'
+    for _ in range(_MOST_STEPS):
+        total, slope = 0.0, 0.0
+        for j in range(len(poles)):
+            inverse = 1.0 / (root - offsets[j])
+            total += weights[j] * inverse
+            slope += weights[j] * inverse * inverse
+        others, tangent = origin - corner + root - total, 1.0 + slope
+        if others - weight / root > 0.0:
+            high = root
+        else:
+            low = root
+        half = 0.5 * side * (others - tangent * root)
+        reach = np.sqrt(half * half + tangent * weight)
+        step = side * (weight / (half + reach) if half > 0.0 else (reach - half) / tangent)
+        if abs(step - root) <= _CLOSE * abs(root):  # quadratic: one more is exact to rounding
+            step = min(max(step, least), most)
+            root = step if step != 0.0 else root
+            break
+        root = step if low <= step <= high and step != 0.0 else 0.5 * (low + high)
+    weights[near] = weight
+    return near, root

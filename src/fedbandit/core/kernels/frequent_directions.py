@@ -1,0 +1,60 @@
+"""Frequent Directions: fewer rows that say almost as much (Liberty 2013; paper, Algs. 1 and 2)."""
+
+import numpy as np
+
+from fedbandit.core.kernels.compiler import kernel
+from fedbandit.core.kernels.eigh import arrowhead_eigh, leading_eigenpairs
+from fedbandit.core.kernels.linalg import Array
+
+_EPSILON = 2.220446049250313e-16
+
+
+def shrink(rows: Array, size: int) -> tuple[Array, float]:
+    """Make at most size - 1 orthogonal rows of m, and say what was shed.
+
+    With the eigenvalues g_1 >= g_2 >= ... of rows rows^T (the squared singular values of rows) and
+    delta = g_size (0 if there are fewer), the kept rows are sqrt(g_i - delta) v_i (paper, Alg. 1
+    lines 7-10 and Alg. 2 lines 3-6). With fewer than ``size`` rows nothing is shed and the rows are
+    only made orthogonal.
+
+    Returns the rows, largest first, and what was shed: delta, or a little more where a direction
+    is dropped because rounding has drowned it. Cost O(r^3 + r m d) with r = min(m, d): the smaller
+    of rows rows^T and rows^T rows is factorised.
+    """
+    m, d = rows.shape
+    rank = min(m, d)
+    gram = rows @ rows.T if m <= d else rows.T @ rows
+    values, vectors = leading_eigenpairs(gram, min(size - 1, rank))
+    delta = max(float(values[size - 1]), 0.0) if size <= rank else 0.0
+    rounding = values[0] * rank * _EPSILON if rank else 0.0
+    kept = int(np.count_nonzero(values[: size - 1] > max(delta, rounding)))
+    shed = max(delta, float(values[kept])) if kept < min(size - 1, rank) else delta
+    values, vectors = values[:kept], vectors[:kept]
+    if m > d:
+        return vectors * np.sqrt(values - delta)[:, None], shed
+    return (vectors * np.sqrt(1.0 - delta / values)[:, None]) @ rows, shed
+
+
+@kernel
+def shed_one(rows: Array, squares: Array) -> tuple[int, Array, float]:
+    """Make l - 1 orthogonal rows of l - 1 such rows and one more, in place; shed the rest.
+
+    As ``shrink``, where all rows but the last are orthogonal with decreasing squared norms
+    ``squares``: a rank-one update in O(l^2) and a rotation in O(l^2 d). Returns how many rows are
+    kept, largest first, their squared norms and what was shed.
+    """
+    n = len(rows) - 1
+    crossed = np.dot(rows, rows[n])
+    values, vectors = arrowhead_eigh(squares, crossed[:n], crossed[n], n)
+    delta = max(values[n], 0.0)
+    floor = max(delta, values[0] * (n + 1) * _EPSILON)
+    kept = 0
+    while kept < n and values[kept] > floor:
+        vectors[kept] *= np.sqrt(1.0 - delta / values[kept])
+        kept += 1
+    shed = max(delta, values[kept]) if kept < n else delta
+    rows[:kept] = np.dot(vectors[:kept], rows)
+    norms = np.empty(kept)
+    for i in range(kept):
+        norms[i] = np.dot(rows[i], rows[i])
+    return kept, norms, shed

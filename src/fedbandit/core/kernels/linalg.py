@@ -1,0 +1,238 @@
+"""The arithmetic, as functions on arrays. Shapes: S is k x d, gram is m x m, arms is K x d.
+
+A sketch stands for the matrix cI + S^T S, where the rows of S are mutually orthogonal with squared
+norms s. Everything about that matrix then follows from k numbers and products with S; no d x d
+array is ever formed.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbandit.core.kernels.compiler import kernel, kernel_or
+
+Array = NDArray[np.float64]
+
+LARGEST: Final = 1e140
+"""What the square of an observation, or of arm times reward, must stay under."""
+
+
+def read_only(array: Array) -> Array:
+    """Return a view of an array that cannot be written through."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def triangle_of(rows: Array) -> Array:
+    """Return d rows with the Gram matrix of m > d. Cost O(m d^2), by QR only where need be."""
+    try:
+        return np.asarray(np.linalg.cholesky(rows.T @ rows).T, dtype=np.float64)
+    except np.linalg.LinAlgError:  # the rows do not span all directions
+        return np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64)
+
+
+def sketch_logdet(squares: Array, ridge: float, dimension: int) -> float:
+    """Return log det(cI + S^T S) = (d - k) log c + sum log(c + s_i). Cost O(k)."""
+    rest = dimension - len(squares)
+    return rest * float(np.log(ridge)) + float(np.log(squares + ridge).sum())
+
+
+def sketch_solve(rows: Array, squares: Array, ridge: float, y: Array) -> Array:
+    """Return (cI + S^T S)^{-1} y = (y - S^T ((S y) / (s + c))) / c. Cost O(k d)."""
+    return (y - ((rows @ y) / (squares + ridge)) @ rows) / ridge
+
+
+def sketch_squared_widths(rows: Array, squares: Array, ridge: float, arms: Array) -> Array:
+    """Return x^T (cI + S^T S)^{-1} x = (|x|^2 - sum (S x)_i^2 / (s_i + c)) / c for every arm.
+
+    Cost O(K k d): one product of the arms with the sketch.
+    """
+    projected = arms @ rows.T
+    explained = (projected * projected) @ (1.0 / (squares + ridge))
+    return np.maximum(row_products(arms, arms) - explained, 0.0) / ridge
+
+
+def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, shed: float) -> float:
+    """Return log det((c + p) I + S^T S + P^T P) - log det(cI + S^T S), the paper's trigger.
+
+    P are the pending rows (n x d, orthogonal or not) and p is what they have shed. By the matrix
+    determinant lemma, with c' = c + p and Q = S P^T, this is
+
+        (d - k) log(c'/c) + sum log((s_i + c')/(s_i + c))
+        + log det(I + (P P^T - Q^T diag(s + c')^{-1} Q)/c').
+
+    With more rows than columns the whole matrix is taken as it is. Cost O((k + n) n d + n^3), or
+    O((k + n) d^2 + d^3), where the paper's SVD of [S; P] costs O((k + n)^2 d).
+    """
+    try:
+        return float(_growth_by_cholesky(rows, squares, ridge, pending, shed))
+    except np.linalg.LinAlgError:  # rounding has made the inner matrix indefinite
+        whole = np.vstack([rows, pending])
+        grown = np.linalg.eigvalsh(whole.T @ whole)
+        raised = np.maximum(grown, 0.0) + ridge + shed
+        return float(np.log(raised).sum()) - sketch_logdet(squares, ridge, rows.shape[1])
+
+
+@kernel
+def _growth_by_cholesky(
+    rows: Array, squares: Array, ridge: float, pending: Array, shed: float
+) -> float:
+    n, d = pending.shape
+    raised = ridge + shed
+    if n > d:
+        whole = np.dot(rows.T, rows) + np.dot(pending.T, pending) + raised * np.eye(d)
+        before = (d - len(rows)) * np.log(ridge) + np.log(squares + ridge).sum()
+    else:
+        scaled = np.dot(rows, pending.T) / np.sqrt(squares + raised).reshape(-1, 1)
+        inner = np.dot(pending, pending.T) - np.dot(scaled.T, scaled)
+        whole = inner / raised + np.eye(n)
+        lift = (d - len(rows)) * np.log1p(shed / ridge)
+        before = -(lift + np.log1p(shed / (squares + ridge)).sum())
+    root = np.linalg.cholesky(whole)
+    return float(2.0 * np.log(np.diag(root)).sum() - before)
+
+
+def gram_growth(inverse: Array, pending: Array) -> float:
+    """Return log det(V + P^T P) - log det V = log det(I + P V^{-1} P^T), from V^{-1}.
+
+    Cost O(n d^2 + n^3) for n pending rows.
+    """
+    inner = pending @ inverse @ pending.T
+    try:
+        root = np.linalg.cholesky(inner + np.eye(len(pending)))
+        return 2.0 * float(np.log(root.diagonal()).sum())
+    except np.linalg.LinAlgError:  # rounding has made it indefinite
+        values = np.linalg.eigvalsh(0.5 * (inner + inner.T))
+        return float(np.log1p(np.maximum(values, 0.0)).sum())
+
+
+def spd_inverse(matrix: Array, ridge: float) -> tuple[Array, float]:
+    """Return (A + cI)^{-1} and log det(A + cI) for a positive semidefinite A. Cost O(d^3).
+
+    Where rounding has made A + cI anything but positive definite, eigenvalues below c are taken
+    for c, which they cannot be under.
+    """
+    raised = matrix + ridge * np.eye(len(matrix))
+    try:
+        root = np.linalg.cholesky(raised)
+        inverse: Array = np.linalg.inv(raised).astype(np.float64, copy=False)
+        return 0.5 * (inverse + inverse.T), 2.0 * float(np.log(root.diagonal()).sum())
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+        values = np.maximum(values, 0.0) + ridge
+        return (vectors / values) @ vectors.T, float(np.log(values).sum())
+
+
+def row_products_numpy(one: Array, other: Array) -> Array:
+    """Return <x, y> for the rows x and y of two matrices. Cost O(K d)."""
+    products: Array = np.einsum("kd,kd->k", one, other)
+    return products
+
+
+@kernel_or(row_products_numpy)
+def row_products(one: Array, other: Array) -> Array:
+    """Return <x, y> for the rows x and y of two matrices. Cost O(K d)."""
+    products = np.zeros(len(one))
+    for k in range(len(one)):
+        for i in range(one.shape[1]):
+            products[k] += one[k, i] * other[k, i]
+    return products
+
+
+def fits(x: Array, reward: float) -> bool:
+    """Say whether the squares of an observation stay clear of the end of the numbers."""
+    return bool(x @ x * max(1.0, reward * reward) < LARGEST)
+
+
+def append_row_numpy(rows: Array, filled: int, moment: Array, x: Array, reward: float) -> float:
+    """Append as ``append_row``."""
+    if not fits(x, reward):
+        return -1.0
+    rows[filled] = x
+    moment += reward * x
+    return float(x @ x)
+
+
+@kernel_or(append_row_numpy)
+def append_row(rows: Array, filled: int, moment: Array, x: Array, reward: float) -> float:
+    """Write x below the filled rows, add reward x to the moment, return |x|^2. Cost O(d).
+
+    An observation so large that its square could overflow is not written, and gives -1.
+    """
+    square = 0.0
+    for i in range(len(x)):
+        square += x[i] * x[i]
+    if not square * max(1.0, reward * reward) < LARGEST:
+        return -1.0
+    for i in range(len(x)):
+        rows[filled, i] = x[i]
+        moment[i] += reward * x[i]
+    return square
+
+
+def absorb_into_gram_numpy(
+    matrix: Array, inverse: Array, moment: Array, x: Array, reward: float
+) -> float:
+    """Absorb as ``absorb_into_gram``."""
+    if not fits(x, reward):
+        return -1.0
+    solved = inverse @ x
+    gain = max(float(x @ solved), 0.0)
+    matrix += np.outer(x, x)
+    inverse -= np.outer(solved, solved / (1.0 + gain))
+    moment += reward * x
+    return gain
+
+
+@kernel_or(absorb_into_gram_numpy)
+def absorb_into_gram(
+    matrix: Array, inverse: Array, moment: Array, x: Array, reward: float
+) -> float:
+    """Add x x^T to a matrix, and to V in V^{-1} (Sherman-Morrison); return x^T V^{-1} x.
+
+    All change in place; the moment grows by reward x. The log determinant of V grows by
+    log(1 + what is returned). Cost O(d^2). An observation so large that its square could overflow
+    is not absorbed, and gives -1.
+    """
+    if not np.dot(x, x) * max(1.0, reward * reward) < LARGEST:
+        return -1.0
+    solved = np.dot(inverse, x)
+    gain: float = max(np.dot(x, solved), 0.0)
+    for i in range(len(x)):
+        moment[i] += reward * x[i]
+        scaled = solved[i] / (1.0 + gain)
+        for j in range(len(x)):
+            matrix[i, j] += x[i] * x[j]
+            inverse[i, j] -= scaled * solved[j]
+    return gain
+
+
+def skew_numpy(rows: Array) -> tuple[float, float]:
+    """Return the same by numpy."""
+    products = rows @ rows.T
+    beside = np.abs(products - np.diag(products.diagonal()))
+    return float(products.max(initial=0.0)), float(beside.max(initial=0.0))
+
+
+@kernel_or(skew_numpy)
+def skew(rows: Array) -> tuple[float, float]:
+    """Return the largest square of a row, and the largest product of two rows, by size.
+
+    The first is not a number where an entry is none. Cost O(k^2 d).
+    """
+    square, product, everything = 0.0, 0.0, 0.0
+    for i in range(len(rows)):
+        one = rows[i]
+        for j in range(i + 1):
+            other = rows[j]
+            along = 0.0
+            for k in range(len(one)):
+                along += one[k] * other[k]
+            if j < i:
+                product = max(product, abs(along))
+            else:
+                square = max(square, along)
+                everything += along
+    return (everything if np.isnan(everything) else square), product

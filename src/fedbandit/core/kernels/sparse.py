@@ -1,0 +1,83 @@
+"""Arms that are mostly zeros, as scipy's compressed sparse rows hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.kernels.ucb import Integers, row_sums
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseArms:
+    """K arms of ``dimension`` features; entries of arm k are at ``indptr[k]`` to ``indptr[k + 1]``.
+
+    A copy of what was given, each entry once. scipy itself is not needed to hold or read it.
+    """
+
+    data: Array
+    indices: Integers
+    indptr: Integers
+    dimension: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """K and d."""
+        return len(self), self.dimension
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def __getitem__(self, arm: int | np.integer[Any]) -> Array:
+        """Return one arm, dense. Cost O(d)."""
+        dense, entries = np.zeros(self.dimension), slice(self.indptr[arm], self.indptr[arm + 1])
+        dense[self.indices[entries]] = self.data[entries]
+        return dense
+
+    def dense(self) -> Array:
+        """Return all arms, K x d."""
+        return np.array([self[arm] for arm in range(len(self))])
+
+    def squares(self) -> Array:
+        """Return |x|^2 for every arm."""
+        return row_sums(self.data * self.data, self.indptr)
+
+    def times(self, theta: Array) -> Array:
+        """Return <x, theta> for every arm."""
+        return row_sums(self.data * theta[self.indices], self.indptr)
+
+
+@runtime_checkable
+class SparseLike(Protocol):
+    """Whatever can turn itself into compressed sparse rows: scipy's matrices and arrays."""
+
+    def tocsr(self) -> Any:
+        """Return it in compressed sparse rows."""
+        ...
+
+
+def sparse_arms(arms: SparseLike) -> SparseArms:
+    """Return a copy of scipy's sparse arms in float64, in compressed rows, each entry once.
+
+    Raises ValueError for what is not a matrix of real numbers, or has entries outside it.
+    """
+    if getattr(arms, "ndim", 0) != 2 or getattr(arms, "dtype", np.dtype(object)).kind not in "fiub":
+        raise ValueError("sparse arms that are no matrix of real numbers")
+    rows = arms.tocsr().astype(np.float64)
+    _check_places(rows.indices, rows.indptr, rows.shape[1])
+    if not rows.has_canonical_format:
+        rows.sum_duplicates()
+    return SparseArms(
+        rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64), int(rows.shape[1])
+    )
+
+
+def _check_places(indices: Integers, indptr: Integers, columns: int) -> None:
+    """Raise ValueError for entries that lie nowhere: compiled code would read them all the same."""
+    inside = not len(indices) or (indices.min() >= 0 and indices.max() < columns)
+    ordered = indptr[0] == 0 and indptr[-1] <= len(indices) and (np.diff(indptr) >= 0).all()
+    if not (inside and ordered):
+        raise ValueError("sparse arms with entries outside the matrix")

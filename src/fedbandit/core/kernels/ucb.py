@@ -1,0 +1,196 @@
+"""The comparisons that decide: which arm to play, and whether a growth exceeds its threshold.
+
+Arms are K x d, or sparse: ``data``, ``indices`` and ``indptr`` as in compressed sparse rows. Every
+function that decides returns -1, and writes nothing, if a score is not finite; else it fills
+``widths`` with x^T V^{-1} x of every arm, for the observation that follows.
+"""
+
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbandit.core.kernels.compiler import kernel, kernel_or
+from fedbandit.core.kernels.linalg import Array, row_products_numpy, sketch_squared_widths
+
+Integers = NDArray[np.int64]
+
+MARGIN: Final = 1e-9
+"""What is closer than this counts as equal, wherever a comparison decides something.
+
+With unit arms and ridge 1 the first choice is an exact tie, and with alpha = 1 so is the first
+trigger. Rounding would then decide, and two correct programs would part ways.
+"""
+
+
+def exceeds(value: float, threshold: float) -> bool:
+    """Say whether a growth lies above its threshold by more than the margin."""
+    return value > threshold + MARGIN * max(1.0, abs(threshold))
+
+
+def first_best_numpy(scores: Array) -> int:
+    """Return the first arm whose score is the best, or -1 if a score is not finite.
+
+    Scores count as equal if they differ by less than the margin times the largest of them.
+    """
+    if not np.isfinite(scores.sum()):
+        return -1
+    return int(np.argmax(scores >= scores.max() - MARGIN * np.abs(scores).max()))
+
+
+@kernel_or(first_best_numpy)
+def first_best(scores: Array) -> int:
+    """Return the first arm whose score is the best, or -1 if a score is not finite."""
+    best, largest, total = scores[0], 0.0, 0.0
+    for score in scores:
+        best, largest, total = max(best, score), max(largest, abs(score)), total + score
+    if not np.isfinite(total):
+        return -1
+    chosen = 0
+    while scores[chosen] < best - MARGIN * largest:
+        chosen += 1
+    return chosen
+
+
+def first_best_of_each(scores: Array) -> Integers:
+    """Return ``first_best`` of every row of finite scores."""
+    bar = scores.max(axis=1) - MARGIN * np.abs(scores).max(axis=1)
+    best: Integers = np.argmax(scores >= bar[:, None], axis=1)
+    return best
+
+
+@kernel
+def keep(arms: Array, shown: Array, squared: Array, widths: Array) -> None:
+    """Copy arms and squared widths; the loop is what the compiler makes the fastest copy of."""
+    for k in range(arms.shape[0]):
+        widths[k] = squared[k]
+        for i in range(arms.shape[1]):
+            shown[k, i] = arms[k, i]
+
+
+def sketch_ucb_numpy(
+    arms: Array,
+    theta: Array,
+    radius: float,
+    rows: Array,
+    squares: Array,
+    ridge: float,
+    shown: Array,
+    widths: Array,
+) -> int:
+    """Decide as ``sketch_ucb``."""
+    squared = sketch_squared_widths(rows, squares, ridge, arms)
+    chosen = first_best_numpy(arms @ theta + radius * np.sqrt(squared))
+    if chosen >= 0:
+        shown[:], widths[:] = arms, squared
+    return chosen
+
+
+@kernel_or(sketch_ucb_numpy)
+def sketch_ucb(
+    arms: Array,
+    theta: Array,
+    radius: float,
+    rows: Array,
+    squares: Array,
+    ridge: float,
+    shown: Array,
+    widths: Array,
+) -> int:
+    """Return the arm with the best <theta, x> + beta |x|_{V^-1}, V = cI + S^T S.
+
+    Keeps a copy of the arms in ``shown``. Cost O(K k d): one product of the arms with the sketch,
+    and one pass over the arms.
+    """
+    projected = np.dot(arms, rows.T)
+    weights = 1.0 / (squares + ridge)
+    squared, scores = np.empty(len(arms)), np.empty(len(arms))
+    for k in range(len(arms)):
+        norm, mean, explained = 0.0, 0.0, 0.0
+        for i in range(arms.shape[1]):
+            norm += arms[k, i] * arms[k, i]
+            mean += arms[k, i] * theta[i]
+        for j in range(len(weights)):
+            explained += projected[k, j] * projected[k, j] * weights[j]
+        squared[k] = max(norm - explained, 0.0) / ridge
+        scores[k] = mean + radius * np.sqrt(squared[k])
+    chosen = first_best(scores)
+    if chosen >= 0:
+        keep(arms, shown, squared, widths)
+    return chosen
+
+
+def gram_ucb_numpy(
+    arms: Array, theta: Array, radius: float, inverse: Array, shown: Array, widths: Array
+) -> int:
+    """Decide as ``gram_ucb``."""
+    squared = np.maximum(row_products_numpy(arms @ inverse, arms), 0.0)
+    chosen = first_best_numpy(arms @ theta + radius * np.sqrt(squared))
+    if chosen >= 0:
+        shown[:], widths[:] = arms, squared
+    return chosen
+
+
+@kernel_or(gram_ucb_numpy)
+def gram_ucb(
+    arms: Array, theta: Array, radius: float, inverse: Array, shown: Array, widths: Array
+) -> int:
+    """Return the arm with the best <theta, x> + beta |x|_{V^-1}, from V^{-1}. Cost O(K d^2)."""
+    solved = np.dot(arms, inverse)
+    squared, scores = np.empty(len(arms)), np.empty(len(arms))
+    for k in range(len(arms)):
+        square, mean = 0.0, 0.0
+        for i in range(arms.shape[1]):
+            square += arms[k, i] * solved[k, i]
+            mean += arms[k, i] * theta[i]
+        squared[k] = max(square, 0.0)
+        scores[k] = mean + radius * np.sqrt(squared[k])
+    chosen = first_best(scores)
+    if chosen >= 0:
+        keep(arms, shown, squared, widths)
+    return chosen
+
+
+def row_sums(values: Array, indptr: Integers) -> Array:
+    """Return the sums over every sparse row's entries, along the last axis of values."""
+    padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
+    sums: Array = np.add.reduceat(padded, indptr[:-1], axis=-1)
+    sums[..., indptr[:-1] == indptr[1:]] = 0.0  # an empty row: reduceat has taken the next entry
+    return sums
+
+
+def sparse_products_numpy(data: Array, indices: Integers, indptr: Integers, rows: Array) -> Array:
+    """Return <x, s> for every sparse arm x and row s, K x k. Cost O(k nnz)."""
+    return np.ascontiguousarray(row_sums(rows[:, indices] * data, indptr).T)
+
+
+@kernel_or(sparse_products_numpy)
+def sparse_products(data: Array, indices: Integers, indptr: Integers, rows: Array) -> Array:
+    """Return <x, s> for every sparse arm x and row s, K x k. Cost O(k nnz)."""
+    products = np.zeros((len(indptr) - 1, len(rows)))
+    for j in range(len(rows)):
+        for k in range(len(indptr) - 1):
+            for at in range(indptr[k], indptr[k + 1]):
+                products[k, j] += data[at] * rows[j, indices[at]]
+    return products
+
+
+def sparse_squares_numpy(data: Array, indices: Integers, indptr: Integers, inverse: Array) -> Array:
+    """Return x^T V^{-1} x for every sparse arm x, from V^{-1}. Cost O(sum of nnz(x)^2)."""
+    squares = np.zeros(len(indptr) - 1)
+    for k, (start, stop) in enumerate(pairwise(indptr)):
+        at, x = indices[start:stop], data[start:stop]
+        squares[k] = x @ inverse[np.ix_(at, at)] @ x
+    return squares
+
+
+@kernel_or(sparse_squares_numpy)
+def sparse_squares(data: Array, indices: Integers, indptr: Integers, inverse: Array) -> Array:
+    """Return x^T V^{-1} x for every sparse arm x, from V^{-1}. Cost O(sum of nnz(x)^2)."""
+    squares = np.zeros(len(indptr) - 1)
+    for k in range(len(squares)):
+        for one in range(indptr[k], indptr[k + 1]):
+            for other in range(indptr[k], indptr[k + 1]):
+                squares[k] += data[one] * data[other] * inverse[indices[one], indices[other]]
+    return squares

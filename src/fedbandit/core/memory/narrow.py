@@ -1,0 +1,227 @@
+"""A sketch in fewer bytes: rows rounded to a narrower number, and the bound that pays for it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import sqrt
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbandit.core.kernels.linalg import Array, read_only, row_products
+from fedbandit.core.memory.summary import Sketch, empty_sketch
+
+Width = Literal["float64", "float32", "float16", "bfloat16", "int8"]
+WIDTHS: Final[tuple[Width, ...]] = get_args(Width)
+
+_UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
+_SAFE = 1.0 + 1e-9  # covers the rounding of the bound's own arithmetic
+_FLAT = 2.0**-100  # beside the largest number of its row, nothing
+_LEAST_EXPONENT = -1000  # of a scale, so that its lower half is zero: it is no subnormal number
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """How one number is written: its type, the code of 1, and the way there and back."""
+
+    dtype: str
+    top: float
+    write: Callable[[Array], NDArray[Any]]
+    read: Callable[[NDArray[Any]], Array]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one number."""
+        return np.dtype(self.dtype).itemsize
+
+
+def _to_bfloat16(values: Array) -> NDArray[np.uint16]:
+    """Round to 8 significant bits, ties to even, and keep the upper half of the float32.
+
+    At once: by way of the nearest float32 it would be rounded twice.
+    """
+    fractions, exponents = np.frexp(values)
+    nearest = np.ldexp(np.rint(fractions * 256.0), exponents - 8)
+    upper: NDArray[np.uint16] = (
+        nearest.astype(np.float32).view(np.uint32) >> np.uint32(16)
+    ).astype(np.uint16)
+    return upper
+
+
+def _from_bfloat16(codes: NDArray[Any]) -> Array:
+    return (codes.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+
+
+def _plain(dtype: str) -> Codes:
+    return Codes(dtype, 1.0, lambda v: v.astype(dtype), lambda c: c.astype(np.float64))
+
+
+CODES: Final[dict[str, Codes]] = {
+    "float32": _plain("<f4"),
+    "float16": _plain("<f2"),
+    "bfloat16": Codes("<u2", 1.0, _to_bfloat16, _from_bfloat16),
+    "int8": Codes("|i1", 127.0, lambda v: np.rint(v).astype("|i1"), lambda c: c.astype(np.float64)),
+}
+"""The narrow widths by name. A number of a row is its code times the row's scale."""
+
+
+@dataclass(frozen=True, eq=False)
+class Narrow:
+    """A sketch as it travels in few bytes: rows as codes, each row with a scale.
+
+    What it says of X^T X is what a ``Sketch`` of the same rows says, but its rows are no longer
+    exactly orthogonal: whoever reads it calls ``sketch()``; whoever merges it shrinks it anyway.
+
+    The rows differ from the sender's by rounding, and ``shed`` has grown by a bound e on that
+    (``rounding_loss``), so that
+
+        X^T X <= S^T S + shed I <= S'^T S' + (shed + e) I = S'^T S' + shed' I
+
+    still holds. The other half of the sandwich does not: rounding may also make rows longer, and
+    S'^T S' <= X^T X + e I is all there is. Radii know it (``Federated.rounded``). ``lost`` is at
+    least the trace of X^T X - S'^T S'; where it is kept, e bounds the error of S'^T S' + lost / d I
+    as well. It is always ``trusted``: who merges it shrinks it, so nothing is asked of its rows.
+    """
+
+    width: str
+    codes: NDArray[Any]
+    scales: Array
+    shed: float
+    size: int
+    lost: float | None = None
+    trusted: bool = field(default=True, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", read_only(self.codes))
+        object.__setattr__(self, "scales", read_only(self.scales))
+
+    @cached_property
+    def rows(self) -> Array:
+        """The rows in float64."""
+        return read_only(values(self.codes, self.scales, self.width))
+
+    @cached_property
+    def squares(self) -> Array:
+        """The squared norms of the rows."""
+        return read_only(row_products(self.rows, self.rows))
+
+    @property
+    def dimension(self) -> int:
+        """Length of an arm, d."""
+        return int(self.codes.shape[1])
+
+    @property
+    def upload_scalars(self) -> int:
+        """Rows d + d + 2, a scale for every row, and what was lost where that is sent."""
+        k = len(self.codes)
+        return (k + 1) * self.dimension + 2 + k + (self.lost is not None)
+
+    @property
+    def download_scalars(self) -> int:
+        """The same, and H: one number for every row."""
+        return self.upload_scalars + len(self.codes)
+
+    def times(self, y: Array) -> Array:
+        """Return (S^T S + lost / d I) y: X^T X y, as far as this knows."""
+        return (self.rows @ y) @ self.rows + (self.lost or 0.0) / self.dimension * y
+
+    def sketch(self) -> Sketch:
+        """Return it with orthogonal rows. Cost O(k^3 + k^2 d)."""
+        lost = None if self.lost is None else 0.0
+        return empty_sketch(self.dimension, self.size, lost=lost).merge(self)
+
+
+def narrowed(sketch: Sketch, width: str) -> Narrow:
+    """Round the rows of a sketch, and add to ``shed`` what that may have lost."""
+    codes, scales = rounded(sketch.rows, width)
+    rows = values(codes, scales, width)
+    shed, lost = sketch.shed + rounding_loss(sketch, rows), sketch.lost
+    if sketch.lost is not None:
+        mass = float(sketch.squares.sum() - row_products(rows, rows).sum())
+        lost = max(0.0, sketch.lost + mass)
+        shed += abs(lost - sketch.lost) / sketch.dimension
+    return Narrow(width, codes, scales, shed, sketch.size, lost)
+
+
+def rounded(rows: Array, width: str) -> tuple[NDArray[Any], Array]:
+    """Return codes (k x d) and scales (k): rows to the nearest that the width can say.
+
+    What has been rounded once is not changed by rounding it again.
+    """
+    form = CODES[width]
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    scales = _power_of_two(largest) if form.top == 1.0 else _short(largest / form.top)
+    scaled = np.clip(rows / scales[:, None], -form.top, form.top)
+    return form.write(np.where(np.abs(scaled) < _FLAT, 0.0, scaled)), scales
+
+
+def _power_of_two(largest: Array) -> Array:
+    """Return the smallest power of two that is not exceeded: as a scale it costs no accuracy."""
+    fraction, exponent = np.frexp(largest)
+    exponent = np.clip(exponent - (fraction == 0.5), _LEAST_EXPONENT, 1023)
+    return np.asarray(np.ldexp(1.0, exponent), dtype=np.float64)
+
+
+def _short(numbers: Array) -> Array:
+    """Return numbers with the lower half of their bits at zero, so that four bytes hold one."""
+    floor = np.maximum(numbers, 2.0**_LEAST_EXPONENT)
+    return (floor.view(np.uint64) & _UPPER_HALF).view(np.float64)
+
+
+def values(codes: NDArray[Any], scales: Array, width: str) -> Array:
+    """Return the rows that codes and scales stand for."""
+    return CODES[width].read(codes) * scales[:, None]
+
+
+def rounding_loss(sketch: Sketch, rows: Array) -> float:
+    """Bound the largest |eigenvalue| of S^T S - S'^T S', for S with orthogonal rows and S' near it.
+
+    With N = S' - S that matrix is -(S^T N + N^T S) - N^T N. Let U be the rows of S at length 1,
+    W = |S_i| N_i, A = W U^T and R = W - A U, which is orthogonal to U. For a unit vector
+    z = U^T a + b with U b = 0,
+
+        |z^T (U^T W + W^T U) z| = |a^T (A + A^T) a + 2 a^T R b| <= p |a|^2 + 2 r |a| |b|
+
+    with p >= |A + A^T| and r >= |R|; that is at most the larger eigenvalue of [[p, r], [r, 0]], and
+    at most 1.62 k^(1/16) times what it bounds. |N|^2 comes on top. Lengths and N are taken
+    relative to their largest, so that nothing overflows. Cost O(k^2 d + k^3), without an
+    eigenproblem.
+    """
+    noise, lengths = rows - sketch.rows, np.sqrt(sketch.squares)
+    largest, longest = float(np.abs(noise).max(initial=0.0)), float(lengths.max(initial=0.0))
+    if largest == 0.0 or longest == 0.0:
+        return 0.0
+    noise /= largest
+    unit = sketch.rows / np.where(lengths > 0.0, lengths, 1.0)[:, None]
+    weighted = (lengths / longest)[:, None] * noise
+    along = weighted @ unit.T
+    rest = weighted - along @ unit
+    p, r2 = spectral_bound(along + along.T), spectral_bound(rest @ rest.T)
+    first = longest * (p + sqrt(p * p + 4.0 * r2)) / 2.0
+    return _SAFE * largest * (first + largest * spectral_bound(noise @ noise.T))
+
+
+def rounding_room(summary: object) -> float:
+    """Return by what share rounding may make trace + shed, and a moment, larger than they were.
+
+    Rounding moves a row by at most u of its length, u = 2^-24, 2^-11, 2^-8 or sqrt(d) / 254; then
+    ``rounding_loss`` is below 6 u + u^2 times the trace, whatever the rows are. An upload that had
+    to wait may have been rounded twice.
+    """
+    if not isinstance(summary, Narrow):
+        return 0.0
+    unit = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}.get(summary.width)
+    share = sqrt(summary.dimension) / 254.0 if unit is None else unit
+    return 16.0 * share + 80.0 * share * share + 1e-6
+
+
+def spectral_bound(symmetric: Array) -> float:
+    """Bound the largest |eigenvalue| by (trace A^16)^(1/16): at most k^(1/16) times too large."""
+    scale = float(np.abs(symmetric).max(initial=0.0))
+    if scale == 0.0:
+        return 0.0
+    power = symmetric / scale
+    for _ in range(3):
+        power = power @ power
+    return scale * sqrt(sqrt(sqrt(np.linalg.norm(power))))

@@ -1,0 +1,112 @@
+"""Pending observations over a Gram base, as they came."""
+
+from math import log1p
+from typing import Self
+
+import numpy as np
+
+from fedbandit.core.kernels.linalg import Array, append_row, gram_growth
+from fedbandit.core.kernels.ucb import exceeds
+from fedbandit.core.memory.reading import GramReading
+from fedbandit.core.memory.summary import Gram, trusted
+from fedbandit.core.saved import State, array, integer, misfit, not_negative
+
+_FIRST_ROWS = 8
+_ROUNDING = 1e-13  # what a squared width may lose to the rounding of V^{-1}, relative to |x|^2
+
+
+class PendingRows:
+    """Pending rows over a Gram base, for agents that decide on the base alone.
+
+    Such an agent needs pending data for its trigger and for its upload, so it keeps rows, at O(d)
+    an observation. As for sketches, the growth is at most the sum of log(1 + x^T V^{-1} x), with V
+    the base's reading, and is computed only when that sum could matter. Rows beyond the d-th go
+    into a matrix.
+    """
+
+    def __init__(self, base: Gram, reading: GramReading, *, ridge: float) -> None:
+        self._base, self._base_reading, self._ridge = base, reading, ridge
+        d = base.dimension
+        self._rows, self._filled = np.empty((min(_FIRST_ROWS, d), d)), 0
+        self._matrix: Array | None = None
+        self._growth_bound = 0.0
+        self._slack = _ROUNDING / ridge
+        self.moment = np.zeros(d)
+        self.count = 0
+
+    def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
+        """Take in one observation. Cost O(d), and O(d^3) every d observations."""
+        if self._filled == len(self._rows):
+            self._make_room()
+        square = append_row.run(self._rows, self._filled, self.moment, x, reward)
+        if square < 0.0:
+            return False
+        self.count += 1
+        self._filled += 1
+        self._growth_bound += log1p(squared_width + self._slack * square)
+        return True
+
+    def growth(self) -> float:
+        """Return log det(base + pending) - log det(base). Cost O(n d^2 + n^3), n <= d rows."""
+        if self._matrix is None:
+            return gram_growth(self._base_reading.inverse, self._rows[: self._filled])
+        joint = self._base.merge(self.summary()).read(self._ridge)
+        return joint.logdet - self._base_reading.logdet
+
+    def growth_exceeds(self, threshold: float) -> bool:
+        """Compare the growth with a threshold; compute it only if its bound exceeds that."""
+        if self._growth_bound <= threshold:
+            return False
+        self._growth_bound = max(0.0, self.growth())  # rounding may leave less than nothing
+        return exceeds(self._growth_bound, threshold)
+
+    def summary(self) -> Gram:
+        """Return X^T X. Cost O(n d^2)."""
+        rows = self._rows[: self._filled]
+        matrix = rows.T @ rows
+        return trusted(Gram(matrix if self._matrix is None else matrix + self._matrix))
+
+    def reading(self) -> GramReading:
+        """Return base and pending read together."""
+        return self._base.merge(self.summary()).read(self._ridge)
+
+    def over(self, base: Gram, reading: GramReading, _at: Array | None = None, /) -> Self:
+        """Return the same observations on top of another base."""
+        moved = type(self)(base, reading, ridge=self._ridge)
+        moved._rows, moved._filled = self._rows.copy(), self._filled
+        moved._matrix = None if self._matrix is None else self._matrix.copy()
+        moved.moment, moved.count = self.moment.copy(), self.count
+        moved._growth_bound = max(0.0, moved.growth())
+        return moved
+
+    def state(self) -> State:
+        """Return rows, matrix and the bound."""
+        nothing = np.zeros((0, self._base.dimension))
+        return {
+            "rows": self._rows[: self._filled].copy(),
+            "matrix": nothing if self._matrix is None else self._matrix.copy(),
+            "growth_bound": self._growth_bound,
+            "moment": self.moment.copy(),
+            "count": self.count,
+        }
+
+    def restore(self, state: State) -> None:
+        """Take up a saved buffer."""
+        d = self._base.dimension
+        rows, matrix = array(state, "rows", None, d), array(state, "matrix", None, d)
+        bound, count = not_negative(state, "growth_bound"), integer(state, "count")
+        moment = array(state, "moment", d)
+        if len(rows) > d or len(matrix) not in (0, d):
+            raise misfit("rows", f"{len(rows)} rows and {len(matrix)} of a matrix", f"{d} at most")
+        self._rows, self._filled = rows, len(rows)
+        self._matrix = matrix if len(matrix) else None
+        self._growth_bound, self.moment, self.count = bound, moment, count
+
+    def _make_room(self) -> None:
+        d = self._base.dimension
+        if len(self._rows) == d:
+            self._matrix, self._filled = self.summary().matrix, 0
+            return
+        grown = np.empty((min(max(2 * len(self._rows), _FIRST_ROWS), d), d))
+        grown[: self._filled] = self._rows
+        self._rows = grown

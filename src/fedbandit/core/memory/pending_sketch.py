@@ -1,0 +1,212 @@
+"""Pending observations as a sketch."""
+
+from collections.abc import Callable
+from math import log1p
+from typing import Self
+
+import numpy as np
+
+from fedbandit.core.kernels.frequent_directions import shed_one, shrink
+from fedbandit.core.kernels.linalg import (
+    Array,
+    append_row,
+    row_products,
+    sketch_growth,
+    triangle_of,
+)
+from fedbandit.core.kernels.ucb import exceeds
+from fedbandit.core.memory.reading import SketchReading
+from fedbandit.core.memory.summary import Sketch, trusted
+from fedbandit.core.saved import State, array, integer, misfit, not_negative
+
+_FIRST_ROWS = 8
+_ROUNDING = 1e-15  # what a squared width may lose to cancellation, relative to |x|^2 / ridge
+_MOST_UPDATES = 256
+_TINY = 1e-100  # products of smaller squares underflow
+
+
+class PendingSketch:
+    """Pending rows over a sketch base, shrunk whenever ``buffer`` rows are there.
+
+    Rows are kept as they came until then: nothing is shed, so nothing has to be computed. Without
+    a buffer, that is with one of the base's own size, every further observation sheds (paper,
+    Alg. 1 lines 6-10): a rank-one update of orthogonal rows, which are made orthogonal afresh now
+    and then and before they are sent. A larger buffer sheds when it is full
+    or when the rows are to be sent: the same guarantees, and less is shed. A buffer of more rows
+    than there are columns never sheds before it is sent: when full, it is made triangular.
+
+    The growth is computed only when it could matter. Absorbing x and shedding delta raises it by at
+    most log(1 + x^T V^{-1} x) + delta trace(V^{-1}), with V the base's reading, because
+
+        log det(A + x x^T + delta I) <= log det A + log(1 + x^T A^{-1} x) + delta trace(A^{-1})
+
+    and A >= V; a little is added for rounding. While that bound is under the threshold the trigger
+    cannot fire. The decision is the same as if the determinant were computed every round.
+
+    ``at`` is where what is shed is carried over to the moment (see SketchMemory), if anywhere.
+    """
+
+    def __init__(
+        self,
+        base: Sketch,
+        reading: SketchReading,
+        *,
+        ridge: float,
+        compensated: bool,
+        buffer: int | None = None,
+        at: Array | None = None,
+    ) -> None:
+        self._base, self._base_reading, self._at = base, reading, at
+        self._ridge, self._compensated, self._buffer = ridge, compensated, buffer
+        self._capacity = base.size if buffer is None else buffer
+        self._rows = np.empty((min(_FIRST_ROWS, self._capacity), base.dimension))
+        self._filled = 0
+        self._squares = np.zeros(0)  # of the leading rows that are known to be orthogonal
+        self._updates = 0
+        self._shed, self._lost = 0.0, 0.0
+        self._growth_bound = 0.0
+        self._inverse_trace = reading.inverse_trace
+        self._slack = _ROUNDING / reading.ridge
+        self.moment = np.zeros(base.dimension)
+        self.count = 0
+
+    def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
+        """Take in one observation. Cost O(d) while there is room, else that of shedding."""
+        if self._filled == len(self._rows):
+            self._make_room()
+        square = append_row.run(self._rows, self._filled, self.moment, x, reward)
+        if square < 0.0:
+            return False
+        self.count += 1
+        self._filled += 1
+        self._growth_bound += log1p(squared_width + self._slack * square)
+        if self._filled == self._capacity:
+            self._shed_or_compact()
+        return True
+
+    def growth(self) -> float:
+        """Return log det(base + pending) - log det(base). Cost O((k + n) n d + n^3)."""
+        base, rows = self._base_reading, self._rows[: self._filled]
+        return sketch_growth(base.rows, base.squares, base.ridge, rows, self._shed)
+
+    def growth_exceeds(self, threshold: float) -> bool:
+        """Compare the growth with a threshold; compute it only if its bound exceeds that."""
+        if self._growth_bound <= threshold:
+            return False
+        self._growth_bound = max(0.0, self.growth())  # rounding may leave less than nothing
+        return exceeds(self._growth_bound, threshold)
+
+    def summary(self) -> Sketch:
+        """Return the pending sketch: orthogonal rows, none of them zero, fewer than its size."""
+        known = len(self._squares) == self._filled < self._base.size
+        if not known or self._updates:
+            self._shed_by(self._shrink)
+        rows = self._rows[: self._filled].copy()
+        lost = None if self._base.lost is None else max(self._lost, 0.0)
+        return trusted(Sketch(rows, self._shed, self._base.size, lost))
+
+    def reading(self) -> SketchReading:
+        """Return base and pending merged and read together."""
+        merged = self._base.merge(self.summary())
+        return merged.read(self._ridge, compensated=self._compensated)
+
+    def over(self, base: Sketch, reading: SketchReading, at: Array | None = None, /) -> Self:
+        """Return the same observations on top of another base. Cost O((k + n) n d + n^3)."""
+        moved = type(self)(
+            base,
+            reading,
+            ridge=self._ridge,
+            compensated=self._compensated,
+            buffer=self._buffer,
+            at=at,
+        )
+        moved._rows, moved._filled = self._rows[: self._filled].copy(), self._filled
+        moved._squares, moved._updates = self._squares, self._updates
+        moved._shed, moved._lost = self._shed, self._lost
+        moved.moment, moved.count = self.moment.copy(), self.count
+        if moved._filled >= moved._capacity:  # the new base is smaller than the old one
+            moved._shed_by(moved._shrink)
+        moved._growth_bound = max(0.0, moved.growth())
+        return moved
+
+    def state(self) -> State:
+        """Return rows and what is kept about them."""
+        return {
+            "rows": self._rows[: self._filled].copy(),
+            "squares": self._squares.copy(),
+            "updates": self._updates,
+            "shed": self._shed,
+            "lost": self._lost,
+            "growth_bound": self._growth_bound,
+            "moment": self.moment.copy(),
+            "count": self.count,
+        }
+
+    def restore(self, state: State) -> None:
+        """Take up a saved buffer."""
+        d = self._base.dimension
+        rows, squares = array(state, "rows", None, d), array(state, "squares", None)
+        updates, count = integer(state, "updates"), integer(state, "count")
+        shed, bound = not_negative(state, "shed"), not_negative(state, "growth_bound")
+        moment, lost = array(state, "moment", d), not_negative(state, "lost")
+        if len(rows) >= self._capacity or len(squares) > len(rows):
+            got = f"{len(rows)} rows, {len(squares)} of them orthogonal"
+            raise misfit("rows", got, f"fewer than {self._capacity}")
+        self._rows, self._filled, self._squares = rows, len(rows), squares
+        self._updates, self._shed, self._lost, self._growth_bound = updates, shed, lost, bound
+        self.moment, self.count = moment, count
+
+    def _make_room(self) -> None:
+        room = min(max(2 * len(self._rows), _FIRST_ROWS), self._capacity)
+        grown = np.empty((room, self._base.dimension))
+        grown[: self._filled] = self._rows
+        self._rows = grown
+
+    def _shed_or_compact(self) -> None:
+        """Make room in a full buffer: shed one row of l, or many, or none."""
+        if self._capacity > self._base.dimension:
+            self._compact()
+        elif len(self._squares) == self._filled - 1 == self._base.size - 1 and (
+            self._squares[0] > _TINY
+        ):
+            self._shed_by(self._shed_one)
+            if self._updates == _MOST_UPDATES:
+                self._shed_by(self._shrink)
+        else:
+            self._shed_by(self._shrink)
+
+    def _shed_by(self, way: Callable[[], None]) -> None:
+        """Shed, and keep account of the trace that this loses and of its error at ``at``."""
+        if self._base.lost is None:
+            return way()
+        before = self._rows[: self._filled].copy()
+        way()
+        after = self._rows[: self._filled]
+        mass = max(0.0, float(np.vdot(before, before) - np.vdot(after, after)))
+        self._lost += mass
+        if self._at is not None:
+            error = (before @ self._at) @ before - (after @ self._at) @ after
+            self.moment -= error - mass / self._base.dimension * self._at
+        return None
+
+    def _shed_one(self) -> None:
+        self._keep(*shed_one(self._rows[: self._filled], self._squares))
+        self._updates += 1
+
+    def _shrink(self) -> None:
+        rows, delta = shrink(self._rows[: self._filled], self._base.size)
+        self._rows[: len(rows)] = rows
+        self._keep(len(rows), row_products(rows, rows), delta)
+        self._updates = 0
+
+    def _compact(self) -> None:
+        """Make d rows with the same Gram matrix: room for more, and nothing is shed."""
+        triangle = triangle_of(self._rows[: self._filled])
+        self._filled = len(triangle)
+        self._rows[: self._filled] = triangle
+        self._squares = np.zeros(0)
+
+    def _keep(self, filled: int, squares: Array, delta: float) -> None:
+        self._filled, self._squares = filled, squares
+        self._shed += float(delta)
+        self._growth_bound += float(delta) * self._inverse_trace

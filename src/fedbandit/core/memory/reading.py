@@ -1,0 +1,140 @@
+"""A summary read as a positive definite matrix: what deciding and triggering need of it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fedbandit.core.kernels.linalg import (
+    Array,
+    row_products,
+    sketch_logdet,
+    sketch_solve,
+    sketch_squared_widths,
+)
+from fedbandit.core.kernels.sparse import SparseArms
+from fedbandit.core.kernels.ucb import gram_ucb, sketch_ucb, sparse_products, sparse_squares
+
+
+class Reading(Protocol):
+    """A summary read as a positive definite matrix V: what deciding and triggering need of it."""
+
+    @property
+    def shed(self) -> float:
+        """Mass that the summary behind it has shed (0 for a Gram matrix)."""
+        ...
+
+    @property
+    def logdet(self) -> float:
+        """The log determinant of V."""
+        ...
+
+    @property
+    def inflation(self) -> float:
+        """How much larger than V^{-1} the inverse may be that estimates are read with; >= 1."""
+        ...
+
+    def solve(self, y: Array) -> Array:
+        """V^{-1} y."""
+        ...
+
+    def estimate(self, moment: Array) -> Array:
+        """Return theta for a moment: V^{-1} moment, or read with a ridge of its own."""
+        ...
+
+    def squared_widths(self, arms: Array) -> Array:
+        """x^T V^{-1} x for every row x of arms (K x d)."""
+        ...
+
+    def sparse_squared_widths(self, arms: SparseArms) -> Array:
+        """x^T V^{-1} x for every sparse arm, at a cost that grows with their entries."""
+        ...
+
+    def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
+        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GramReading:
+    """V with its inverse at hand. Solving costs O(d^2), widths O(K d^2)."""
+
+    inverse: Array
+    logdet: float
+
+    shed = 0.0
+    inflation = 1.0
+
+    def solve(self, y: Array) -> Array:
+        """V^{-1} y."""
+        return self.inverse @ y
+
+    estimate = solve
+
+    def squared_widths(self, arms: Array) -> Array:
+        """x^T V^{-1} x for every row x of arms."""
+        widths: Array = np.maximum(row_products(arms @ self.inverse, arms), 0.0)
+        return widths
+
+    def sparse_squared_widths(self, arms: SparseArms) -> Array:
+        """x^T V^{-1} x for every sparse arm. Cost O(sum of nnz(x)^2)."""
+        squares = sparse_squares(arms.data, arms.indices, arms.indptr, self.inverse)
+        widths: Array = np.maximum(squares, 0.0)
+        return widths
+
+    def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
+        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
+        return gram_ucb.run(arms, theta, radius, self.inverse, shown, widths)
+
+
+@dataclass(frozen=True, slots=True)
+class SketchReading:
+    """V = ridge I + S^T S, never formed. Solving costs O(k d), widths O(K k d).
+
+    ``estimate_ridge`` takes the ridge's place where theta is read.
+    """
+
+    rows: Array
+    squares: Array
+    ridge: float
+    shed: float
+    estimate_ridge: float
+
+    @property
+    def logdet(self) -> float:
+        """The log determinant of V."""
+        return sketch_logdet(self.squares, self.ridge, self.rows.shape[1])
+
+    @property
+    def inverse_trace(self) -> float:
+        """Trace of V^{-1}: how fast log det V grows when the ridge is raised."""
+        rest = int(self.rows.shape[1]) - len(self.squares)
+        return rest / self.ridge + float((1.0 / (self.squares + self.ridge)).sum())
+
+    @property
+    def inflation(self) -> float:
+        """The two ridges' ratio: S^T S + e I >= (e / c) (S^T S + c I) for e <= c."""
+        return max(1.0, self.ridge / self.estimate_ridge)
+
+    def solve(self, y: Array) -> Array:
+        """V^{-1} y."""
+        return sketch_solve(self.rows, self.squares, self.ridge, y)
+
+    def estimate(self, moment: Array) -> Array:
+        """(estimate_ridge I + S^T S)^{-1} moment."""
+        return sketch_solve(self.rows, self.squares, self.estimate_ridge, moment)
+
+    def squared_widths(self, arms: Array) -> Array:
+        """x^T V^{-1} x for every row x of arms."""
+        return sketch_squared_widths(self.rows, self.squares, self.ridge, arms)
+
+    def sparse_squared_widths(self, arms: SparseArms) -> Array:
+        """x^T V^{-1} x for every sparse arm. Cost O(k nnz)."""
+        projected = sparse_products(arms.data, arms.indices, arms.indptr, self.rows)
+        explained = (projected * projected) @ (1.0 / (self.squares + self.ridge))
+        return np.maximum(arms.squares() - explained, 0.0) / self.ridge
+
+    def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
+        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
+        rows, squares, ridge = self.rows, self.squares, self.ridge
+        return sketch_ucb.run(arms, theta, radius, rows, squares, ridge, shown, widths)

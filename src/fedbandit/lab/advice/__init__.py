@@ -1,0 +1,1 @@
+"""Which sketch size suits some data."""

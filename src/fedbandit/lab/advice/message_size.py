@@ -1,0 +1,26 @@
+"""How many bytes a message has, before any is sent."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from fedbandit import wire
+from fedbandit.core.memory.summary import Sketch
+from fedbandit.core.messages import Upload
+from fedbandit.core.recipe import Recipe
+
+_COUNT = 100  # observations in it: a number of one byte, as is the agent's
+
+
+def message_bytes(recipe: Recipe) -> int:
+    """Return the bytes of a recipe's upload once its sketch is full, or of its d x d matrix.
+
+    An upload is made and encoded, so this cannot differ from what travels but by the few bytes
+    that large counts and agent numbers take. A download has one number more. Cost O(l d).
+    """
+    memory, d = recipe.parts.memory, recipe.dimension
+    summary = memory.empty()
+    if isinstance(summary, Sketch):
+        summary = replace(summary, rows=np.eye(min(summary.size - 1, d), d))
+    sent, moment = memory.uploaded(summary, np.zeros(d), None)
+    return len(wire.encode(Upload(0, sent, moment, _COUNT)))

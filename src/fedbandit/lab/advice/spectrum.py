@@ -1,0 +1,55 @@
+"""The eigenvalues that a sketch has to do with: those of the arms that were played."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from fedbandit.core.checks import whole
+from fedbandit.core.kernels import compiler
+from fedbandit.core.recipe import Recipe
+from fedbandit.simulation import simulate
+from fedbandit.worlds.round import World
+
+_TOGETHER = 1024  # arms that are added to the Gram matrix in one go
+
+
+def played_spectrum(recipe: Recipe, world: World, *, rounds: int) -> NDArray[np.float64]:
+    """Return the eigenvalues of X^T X, largest first, X being the arms that the recipe plays.
+
+    Played arms, not those that are shown: a learner soon plays little but what looks like theta,
+    so its spectrum falls faster, and nothing else ever reaches a sketch. What rounding cannot tell
+    from 0 is 0. The tape is read twice, once to play and once to collect. Cost, beside the run:
+    O(rounds d^2 + d^3).
+    """
+    compiler.load()  # a BLAS that is loaded later would not be limited
+    with threadpool_limits(limits=1):
+        trace = simulate(recipe, world, rounds=rounds)
+        played = (
+            np.asarray(this.arms[arm], dtype=np.float64)
+            for this, arm in zip(world.rounds(rounds), trace.arm.tolist(), strict=True)
+        )
+        gram = np.zeros((world.dimension, world.dimension))
+        for block in _blocks(played):
+            gram += block.T @ block
+        found = np.linalg.eigvalsh(gram)[::-1].astype(np.float64)
+    noise = len(found) * np.finfo(np.float64).eps * found[0]
+    return np.where(found > noise, found, 0.0)
+
+
+def tail_share(eigenvalues: ArrayLike, *, sketch_size: int) -> float:
+    """Return the share of the trace past the l - 1 largest: what no l - 1 rows can hold.
+
+    0 where there is no trace at all.
+    """
+    kept = whole("sketch_size", sketch_size, least=2) - 1
+    spectrum = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1]
+    total = float(spectrum.sum())
+    return float(spectrum[kept:].sum()) / total if total > 0.0 else 0.0
+
+
+def _blocks(arms: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
+    while block := list(islice(arms, _TOGETHER)):
+        yield np.stack(block)

@@ -1,0 +1,1 @@
+"""FSCLB.lean against the paper's own settings and FedLinUCB."""

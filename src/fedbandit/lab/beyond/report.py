@@ -1,0 +1,132 @@
+"""What was found beyond the paper, as Markdown tables; every verdict is computed."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from fedbandit.lab.analysis.curves import Curves, pick
+from fedbandit.lab.analysis.statistics import Estimate, estimate, gap_loss, ratio
+from fedbandit.lab.paper.claims import at_least, at_most
+from fedbandit.lab.paper.settings import Setting
+
+LITERAL, FED, RANDOM, LEAN = "FSCLB", "FedLinUCB", "Random", "FSCLB.lean"
+BYTES_LINE, REGRET_LINE, LOSS_LINE, TIME_LINE = 0.92, 1.0, 0.015, 1.0
+ISOTROPIC, ISOTROPIC_LINE = "synthetic d=50", 0.75
+AIMS = (
+    "bytes saved (aim: 92 %)",
+    "regret, lean / literal (aim: 1; 0.75 at d=50)",
+    "reward lost to FedLinUCB (aim: 1.5 %)",
+    "time, lean / literal (aim: 1)",
+)
+
+
+def words(trials: int, rounds: int) -> str:
+    """Return how the numbers came about."""
+    return (
+        f"{trials} trials x {rounds:,} rounds at each setting, all lines of a trial on the same "
+        "tape. A constant radius for each line and setting, picked on other seeds; lines that "
+        "differ in width or budget alone share one. Intervals: 95 %, paired within trials."
+    )
+
+
+def targets_table(found: Sequence[Curves], settings: Sequence[Setting]) -> str:
+    """Return FSCLB.lean beside the literal FSCLB and FedLinUCB, and whether the aims are met."""
+    lines = ("bytes: FedLinUCB", "lean", "regret: FedLinUCB", "literal", "lean")
+    return _table(["setting", *lines, *AIMS], [_targets(found, setting) for setting in settings])
+
+
+def _targets(found: Sequence[Curves], setting: Setting) -> list[str]:
+    lean, literal, fed = (_line(found, setting.name, name) for name in (LEAN, LITERAL, FED))
+    sizes, regrets = map(_megabytes, (fed, lean)), map(_regret, (fed, literal, lean))
+    return [setting.name, *sizes, *regrets, *aims(found, setting)]
+
+
+def aims(found: Sequence[Curves], setting: Setting) -> list[str]:
+    """Return what was measured of each of ``AIMS`` at a setting, and the verdict."""
+    lean, literal, fed, floor = (
+        _line(found, setting.name, name) for name in (LEAN, LITERAL, FED, RANDOM)
+    )
+    saved = ratio(lean.final("bytes"), fed.final("bytes")).complement()
+    change = ratio(lean.final("regret"), literal.final("regret"))
+    loss = gap_loss(*(each.final("reward") for each in (lean, fed, floor)))
+    time = ratio(lean.final("seconds"), literal.final("seconds"))
+    line = ISOTROPIC_LINE if setting.name == ISOTROPIC else REGRET_LINE
+    return [
+        f"{_percent(saved)}: {at_least(saved, BYTES_LINE)}",
+        f"{_ratio(change)}: {at_most(change, line)}",
+        f"{_percent(loss)}: {at_most(loss, LOSS_LINE)}",
+        f"{_ratio(time)}: {at_most(time, TIME_LINE)}",
+    ]
+
+
+def steps_table(found: Sequence[Curves], settings: Sequence[Setting], names: Iterable[str]) -> str:
+    """Return every line at every setting: bytes as a share of FedLinUCB's, regret, and time.
+
+    Time is a ratio to the literal FSCLB's.
+    """
+    rows = []
+    for name in names:
+        cells = [name]
+        for setting in settings:
+            line, fed, literal = (_line(found, setting.name, each) for each in (name, FED, LITERAL))
+            share = ratio(line.final("bytes"), fed.final("bytes")).mean
+            time = ratio(line.final("seconds"), literal.final("seconds")).mean
+            cells += [f"{100 * share:.1f} %, {_regret(line)}, {time:.2f}"]
+        rows.append(cells)
+    return _table(["bytes, regret, time", *(setting.name for setting in settings)], rows)
+
+
+def heavy_tail_table(found: Sequence[Curves]) -> str:
+    """Return regret as it grows, and its growth in the last quarter beside that in the second.
+
+    Linear growth makes that ratio 1, growth by the root of the rounds 0.65, a logarithm 0.42.
+    """
+    rounds = found[0].rounds
+    quarters = [rounds * part // 4 for part in (1, 2, 3, 4)]
+    head = ["heavy tail", *(f"regret at {t:,}" for t in quarters), "4th / 2nd quarter", "bytes"]
+    rows = []
+    for line in found:
+        at = [_at(line, t) for t in quarters]
+        growth = ratio(at[3] - at[2], at[1] - at[0])
+        values = [f"{each.mean():,.0f}" for each in at]
+        rows.append([line.algorithm, *values, _ratio(growth), _megabytes(line)])
+    return _table(head, rows)
+
+
+def _at(line: Curves, t: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the regret of every trial after the last checkpoint that is no later than t."""
+    place = int(np.searchsorted(line.checkpoints, t, side="right")) - 1
+    return np.asarray(line.values["regret"][:, max(place, 0)])
+
+
+def _line(found: Sequence[Curves], setting: str, name: str) -> Curves:
+    line = pick(found, setting=setting, algorithm=name)
+    if line is None:
+        raise KeyError(f"{name} was not run at {setting}")
+    return line
+
+
+def _regret(line: Curves) -> str:
+    return f"{estimate(line.final('regret')).mean:,.1f}"
+
+
+def _megabytes(line: Curves) -> str:
+    return f"{line.final('bytes').mean() / 1e6:.2f} MB"
+
+
+def _percent(value: Estimate) -> str:
+    return f"{100 * value.mean:.2f} %{_spread(100 * value.ci95)}"
+
+
+def _ratio(value: Estimate) -> str:
+    return f"{value.mean:.2f}{_spread(value.ci95)}"
+
+
+def _spread(half: float) -> str:
+    return "" if math.isnan(half) else f" ± {half:.2f}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,1 @@
+"""Every figure; nothing else imports a plotting library."""

@@ -1,0 +1,177 @@
+"""Advice as a figure: the spectrum with its tail, and regret against bytes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from fedbandit.lab.advice.advice import FLOOR, LEAN, LITERAL, WHOLE, Advice
+from fedbandit.lab.advice.recommendation import Measured
+from fedbandit.lab.figures.panels import FORMATS, LOOKS, ORDER_OF_MAGNITUDE, save, spelt
+
+SAME_PLACE = 1.03  # points closer than this on an axis of bytes lie on each other
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How a recipe's points are drawn; sizes are written above them, or below (-1)."""
+
+    colour: str
+    marker: str
+    size: float = 7.0
+    side: int = 1
+
+
+TRADE_LOOKS: Mapping[str, Marks] = {
+    LEAN: Marks("#D55E00", "o"),
+    LITERAL: Marks("#332288", "s", side=-1),
+    WHOLE: Marks("#0072B2", "D"),
+    f"{LEAN}, auto": Marks("#D55E00", "*", 14.0),
+}
+
+
+def draw_advice(advice: Advice, out: Path, *, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Draw the spectrum with its tail, and regret against bytes, as ``advice`` in ``out``."""
+    return save({"advice": partial(compose_advice, advice)}, out, formats)
+
+
+def compose_advice(advice: Advice) -> Figure:
+    """Lay out the spectrum beside what each size cost."""
+    figure = Figure(figsize=(9.8, 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    _spectrum(left, advice)
+    _trade(right, advice)
+    handles, names = right.get_legend_handles_labels()
+    figure.legend(
+        handles, names, loc="outside lower center", ncols=3, frameon=False, handlelength=2.6
+    )
+    return figure
+
+
+def _spectrum(axes: Axes, advice: Advice) -> None:
+    """Draw the eigenvalues, on a log axis down to a billionth of the largest, and the tail."""
+    values = np.array(advice.eigenvalues)
+    index = np.arange(1, len(values) + 1)
+    shown = values > 1e-9 * values[0]
+    axes.set_yscale("log")
+    size = advice.recommendation.sketch_size
+    if size is not None:
+        tail = shown & (index >= size)
+        share = next(each.tail for each in advice.prospects if each.sketch_size == size)
+        axes.bar(index[tail], values[tail], width=1.0, color=LOOKS["FSCLB"].colour, alpha=0.25)
+        text = f"tail at l = {size}: {100 * share:.2g} % of the trace"
+        axes.text(0.97, 0.95, text, transform=axes.transAxes, ha="right", va="top")
+    axes.plot(index[shown], values[shown], color="#333333", marker="o", markersize=3, linewidth=1.2)
+    for each in advice.prospects:
+        axes.axvline(each.sketch_size - 0.5, color="#999999", linewidth=0.8, linestyle=":")
+    name = advice.setting if len(advice.setting) <= 30 else f"{advice.setting[:27]}..."
+    axes.set_title(f"{name}: arms played", loc="left", fontweight="bold")
+    axes.set_xlabel("eigenvalue, largest first (dotted: sizes tried)")
+    axes.set_ylabel("eigenvalue, log scale")
+    axes.set_xlim(0.5, len(values) + 1.5)
+    if shown.any():
+        axes.set_ylim(0.5 * values[shown].min(), 2.0 * values[0])
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.grid(visible=True)
+
+
+def _trade(axes: Axes, advice: Advice) -> None:
+    """Draw regret against bytes, each size a point; bars are the intervals of the differences."""
+    axes.set_xscale("log")
+    shown = [each for each in advice.measured if each.recipe != FLOOR and each.bytes.mean > 0.0]
+    regrets = [each.regret.mean for each in shown if each.regret.mean > 0.0]
+    far = bool(regrets) and max(regrets) > ORDER_OF_MAGNITUDE / 2 * min(regrets)
+    axes.set_yscale("log" if far else "linear")
+    for name, look in TRADE_LOOKS.items():
+        _points(axes, [each for each in shown if _trade_name(each) == name], advice, name, look)
+    limit = advice.of(WHOLE).regret.mean + advice.tolerance * advice.lead.mean
+    allowed = f"FedLinUCB + {100 * advice.tolerance:.2g} % of its lead"
+    axes.axhline(limit, color="#555555", linewidth=1.0, linestyle="--", label=allowed)
+    axes.set_title("What each size cost", loc="left", fontweight="bold")
+    axes.set_xlabel("bytes sent in all, log scale")
+    rounds = f"regret after {advice.rounds:,} rounds"
+    axes.set_ylabel(f"{rounds}, log scale" if far else rounds)
+    axes.margins(x=0.12, y=0.12)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(spelt))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    if far:
+        axes.yaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+        axes.yaxis.set_minor_formatter(FuncFormatter(spelt))
+    else:
+        axes.set_ylim(bottom=0)
+    axes.grid(visible=True)
+
+
+def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, look: Marks) -> None:
+    """Draw a recipe's sizes, each with its number, and a ring around the recommended one."""
+    if not line:
+        return
+    x = [each.bytes.mean for each in line]
+    y = [each.regret.mean for each in line]
+    half = [_reach(each, advice) for each in line]
+    axes.errorbar(
+        x,
+        y,
+        yerr=half,
+        color=look.colour,
+        marker=look.marker,
+        markersize=look.size,
+        markeredgecolor="white",
+        linewidth=1.2,
+        elinewidth=0.9,
+        capsize=2.5,
+        label=name,
+    )
+    for each in line:
+        if name == LEAN and each.sketch_size == advice.recommendation.sketch_size:
+            at = (each.bytes.mean, each.regret.mean)
+            axes.plot(*at, "o", markersize=13, markerfacecolor="none", color=look.colour)
+    for text, each in _numbers(line):
+        axes.annotate(
+            text,
+            (each.bytes.mean, each.regret.mean + look.side * _reach(each, advice)),
+            xytext=(0.0, 6.0 * look.side),
+            textcoords="offset points",
+            ha="center",
+            va="bottom" if look.side > 0 else "top",
+            color=look.colour,
+            fontsize=9,
+        )
+
+
+def _numbers(line: Sequence[Measured]) -> list[tuple[str, Measured]]:
+    """Return sizes as text and where to write them; sizes that sent as much share a text."""
+    groups: list[list[Measured]] = []
+    for each in line:
+        if groups and each.bytes.mean < SAME_PLACE * groups[-1][0].bytes.mean:
+            groups[-1].append(each)
+        elif each.sketch_size not in (None, "auto"):
+            groups.append([each])
+    return [
+        ("-".join(f"{end.sketch_size}" for end in _both_ends(group)), group[0]) for group in groups
+    ]
+
+
+def _both_ends(group: Sequence[Measured]) -> Sequence[Measured]:
+    return group if len(group) == 1 else (group[0], group[-1])
+
+
+def _trade_name(each: Measured) -> str:
+    return f"{LEAN}, auto" if each.sketch_size == "auto" else each.recipe
+
+
+def _reach(each: Measured, advice: Advice) -> float:
+    """Return half the interval of the difference from FedLinUCB, if there is one.
+
+    It is cut before it reaches 0, which a log axis does not have.
+    """
+    reach = abs(each.loss.scaled(advice.lead.mean).ci95)
+    return min(reach, 0.9 * each.regret.mean) if np.isfinite(reach) else 0.0

@@ -1,0 +1,1 @@
+"""The paper's experiments: settings, radii, claims beside measurements, the report."""

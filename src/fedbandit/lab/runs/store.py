@@ -1,0 +1,215 @@
+"""Finished runs on disk: one Parquet file each, whole or not there at all.
+
+``OUT/runs`` holds exactly the runs of the tasks last asked for, so that pandas and polars can read
+the directory as it is; whole runs of other tasks wait in ``OUT/earlier`` and come back when they
+are asked for again.
+"""
+
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fedbandit.errors import OutputError, complaint
+from fedbandit.lab.runs.task import Task, checkpoints
+from fedbandit.simulation import Trace
+
+SCHEMA = pa.schema(
+    [
+        ("key", pa.string()),
+        ("setting", pa.string()),
+        ("algorithm", pa.string()),
+        ("radius", pa.string()),
+        ("trial", pa.int64()),
+        ("rounds", pa.int64()),
+        ("round", pa.int64()),
+        ("reward", pa.float64()),
+        ("regret", pa.float64()),
+        ("seconds", pa.float64()),
+        ("uploads", pa.int64()),
+        ("scalars", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+"""Columns of a record. All but ``round`` and the labels are totals from the first round on."""
+
+_TEMPORARY = ".part-"
+_RECORD_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
+
+
+def record(task: Task, trace: Trace) -> pa.Table:
+    """Reduce a trace to its checkpoints: one row each, in the columns of ``SCHEMA``."""
+    rounds = np.array(checkpoints(task.rounds))
+    at = rounds - 1
+    labels = {
+        "key": task.key,
+        "setting": task.setting,
+        "algorithm": task.algorithm,
+        "radius": task.radius,
+        "trial": task.trial,
+        "rounds": task.rounds,
+    }
+    measures = {
+        "round": rounds,
+        "reward": np.cumsum(trace.reward)[at],
+        "regret": trace.regret[at],
+        "seconds": np.cumsum(trace.seconds)[at],
+        "uploads": trace.uploads[at],
+        "scalars": trace.scalars[at],
+        "bytes": trace.bytes[at],
+    }
+    repeated = {name: [value] * len(rounds) for name, value in labels.items()}
+    return pa.table({**repeated, **measures}, schema=SCHEMA)
+
+
+@dataclass(frozen=True)
+class Store:
+    """The records below one output directory. Make it with :func:`open_store`."""
+
+    directory: Path
+
+    @property
+    def runs(self) -> Path:
+        """Where the records of the present tasks are."""
+        return self.directory / "runs"
+
+    @property
+    def earlier(self) -> Path:
+        """Where whole records of other tasks wait."""
+        return self.directory / "earlier"
+
+    def path(self, key: str) -> Path:
+        """Where the record of that key belongs."""
+        return self.runs / f"{key}.parquet"
+
+    def write(self, key: str, table: pa.Table) -> None:
+        """Put a record in place at once: at no moment is a part of it under its final name."""
+        temporary = self.runs / f"{_TEMPORARY}{uuid4().hex}"
+        with writing(self.runs):
+            try:
+                with temporary.open("xb") as sink:
+                    pq.write_table(table, sink, write_page_checksum=True)
+                    sink.flush()
+                    os.fsync(sink.fileno())
+                temporary.replace(self.path(key))
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def read(self, task: Task) -> pa.Table | None:
+        """Return the task's record, or None where there is none or it is not whole."""
+        table = _whole_table(self.path(task.key))
+        if table is None or table["key"].unique().to_pylist() != [task.key]:
+            return None
+        return table if table["round"].to_pylist() == list(checkpoints(task.rounds)) else None
+
+    def read_all(self, tasks: Iterable[Task]) -> pa.Table:
+        """Return the records of these tasks below each other; tasks without one are left out."""
+        tables = [table for task in tasks if (table := self.read(task)) is not None]
+        return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+
+    def settle(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
+        """Make ``runs`` hold whole records of these tasks and nothing else; return what is missing.
+
+        Leftover temporaries and broken records are deleted. Whole records of other tasks are set
+        aside in ``earlier``, and fetched from there if they are of these tasks.
+        """
+        wanted = {f"{task.key}.parquet": task for task in tasks}
+        missing = []
+        with writing(self.directory):
+            for stale in sorted(self.runs.iterdir()):
+                if stale.name not in wanted:
+                    self._set_aside(stale)
+            for name, task in wanted.items():
+                if not (self.runs / name).exists() and (self.earlier / name).exists():
+                    (self.earlier / name).replace(self.runs / name)
+                if self.read(task) is None:
+                    (self.runs / name).unlink(missing_ok=True)
+                    missing.append(task)
+        return tuple(missing)
+
+    def _set_aside(self, stale: Path) -> None:
+        if stale.name.startswith(_TEMPORARY):
+            stale.unlink()
+        elif _RECORD_NAME.fullmatch(stale.name) is None:
+            return  # not ours to touch
+        elif _whole_table(stale) is None:
+            stale.unlink()
+        else:
+            with writing(self.earlier):
+                self.earlier.mkdir(exist_ok=True)
+                stale.replace(self.earlier / stale.name)
+
+
+def open_store(out: str | Path) -> Store:
+    """Return the store below an output directory, which is made if need be."""
+    store = Store(writable_directory(Path(out)))
+    writable_directory(store.runs)
+    return store
+
+
+def writable_directory(path: Path) -> Path:
+    """Make a directory if need be, and prove by a try that files can be written in it."""
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(prefix=_TEMPORARY, dir=path):
+            pass
+    return path
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the system's refusal to write inside this block into an error that says what to do."""
+    try:
+        yield
+    except OutputError:  # said already, and closer to the place
+        raise
+    except OSError as error:
+        raise OutputError(
+            complaint(
+                "output",
+                got=f"{str(path)!r}, which cannot be written ({error.strerror or error})",
+                expected="a place with room for files, and nothing else in the way there",
+                fix="Choose another --out, or make that one writable.",
+            )
+        ) from error
+
+
+def read_runs(out: str | Path) -> pa.Table:
+    """Return every whole record in ``OUT/runs``, sorted by setting, algorithm, radius and trial.
+
+    Warns of files that are not whole records: they are left out.
+    """
+    table, broken = whole_runs(out)
+    if broken:
+        names = ", ".join(path.name for path in broken)
+        warnings.warn(f"read_runs left out what is not a whole record: {names}", stacklevel=2)
+    return table
+
+
+def whole_runs(out: str | Path) -> tuple[pa.Table, list[Path]]:
+    """Return what :func:`read_runs` does, and the files that are not whole records."""
+    read = {path: _whole_table(path) for path in sorted((Path(out) / "runs").glob("*.parquet"))}
+    tables = [SCHEMA.empty_table(), *(table for table in read.values() if table is not None)]
+    order = ("setting", "algorithm", "radius", "trial", "round")
+    table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in order])
+    return table, [path for path, table in read.items() if table is None]
+
+
+def _whole_table(path: Path) -> pa.Table | None:
+    """Read a file that may be torn or not ours; its pages carry checksums, which are verified."""
+    try:
+        with path.open("rb") as source:
+            file = pq.ParquetFile(source, page_checksum_verification=True)
+            table = file.read(use_threads=False)
+    except (OSError, ValueError, pa.ArrowException):
+        return None
+    return table if table.schema.equals(SCHEMA) and table.num_rows else None

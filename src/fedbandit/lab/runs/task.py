@@ -1,0 +1,185 @@
+"""One run to be made: a recipe on a world, under the labels that tables and figures use."""
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from fedbandit.core.checks import whole
+from fedbandit.core.kernels import compiler
+from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.worlds.round import World
+
+if TYPE_CHECKING:
+    from fedbandit.core.recipe import Recipe
+
+CHECKPOINTS = 200
+"""How many points of a run are kept, evenly spaced; a shorter run keeps every round."""
+
+_KEY_DIGITS = 32
+_DECIDING_SOURCES = ("core", "worlds", "wire", "simulation.py")
+_TOLD_APART = ("fedbandit", "builtins")  # by their sources and by the version of Python
+_CALLED = (FunctionType, property, classmethod, staticmethod, cached_property)
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__", "__func__", "fget", "func")
+_CONSTANTS = (bool, int, float, complex, str, bytes)
+
+
+class NamedWorld(World, Protocol):
+    """A world that can say, in plain values, everything that decides its tape."""
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """Plain numbers, strings, lists and dicts: equal params must mean equal tapes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run: ``recipe`` plays ``rounds`` rounds of ``world``.
+
+    ``setting``, ``algorithm`` and ``radius`` are labels and decide nothing but the key; ``trial``
+    counts the tapes of a setting from 0. A task is a value: it travels to a worker by pickle.
+    """
+
+    setting: str
+    algorithm: str
+    radius: str
+    recipe: "Recipe" = field(compare=False)
+    world: NamedWorld = field(compare=False)
+    rounds: int
+    trial: int
+    key: str = field(init=False)
+    """Digest of everything that decides the result: equal keys, equal records.
+
+    Covers recipe and world with all their parameters, the rounds, the checkpoints, the labels,
+    numpy's and the compiler's versions and the sources of the packages that compute, so that a
+    record made by other settings or by other code is never taken for this one. It is taken once,
+    where the task is made, and travels with it: a worker may not be able to read the source of a
+    world typed elsewhere.
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be run or told apart later; take the key."""
+        object.__setattr__(self, "rounds", whole("Task rounds", self.rounds, least=1))
+        object.__setattr__(self, "trial", whole("Task trial", self.trial, least=0))
+        if not isinstance(getattr(self.world, "params", None), Mapping):
+            raise InvalidParameter(
+                complaint(
+                    "Task",
+                    got=f"a world {type(self.world).__name__} without params",
+                    expected="a world that names what decides its tape",
+                    fix="Give it a property params that returns a dict of plain values.",
+                )
+            )
+        digest = hashlib.sha256(_canonical(self._identity()).encode()).hexdigest()
+        object.__setattr__(self, "key", digest[:_KEY_DIGITS])
+
+    def __str__(self) -> str:
+        """Name the run the way a person would: setting, algorithm, radius, trial."""
+        return f"{self.setting} / {self.algorithm} (radius {self.radius}), trial {self.trial}"
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "labels": [self.setting, self.algorithm, self.radius],
+            "trial": self.trial,
+            "rounds": self.rounds,
+            "checkpoints": CHECKPOINTS,
+            "recipe": [self.recipe.name, self.recipe.params],
+            "world": [_class_identity(type(self.world)), self.world.params],
+            "numpy": np.__version__,
+            "compiler": compiler.version(),
+            "sources": source_digest(),
+        }
+
+
+def checkpoints(rounds: int) -> tuple[int, ...]:
+    """Return the rounds, counted from 1, that are recorded: evenly spaced, the last is the end."""
+    count = min(CHECKPOINTS, rounds)
+    return tuple(i * rounds // count for i in range(1, count + 1))
+
+
+@cache
+def source_digest() -> str:
+    """Digest of fedbandit's sources that decide a trace; computed once per process, about 1 ms."""
+    digest = hashlib.sha256()
+    root = files("fedbandit")
+    for name, source in _python_files([root / part for part in _DECIDING_SOURCES]):
+        digest.update(f"{name}:{len(source)}:".encode() + source)
+    return digest.hexdigest()
+
+
+def _python_files(parts: list[Traversable]) -> Iterator[tuple[str, bytes]]:
+    for part in sorted(parts, key=lambda part: part.name):
+        if part.is_dir():
+            yield from _python_files(list(part.iterdir()))
+        elif part.name.endswith(".py"):
+            yield part.name, part.read_bytes()
+
+
+def _class_identity(kind: type) -> list[object]:
+    """Where a world's class lives and what it and its bases say, but for those of ours.
+
+    What they say is both their source, where there is one, and the code that is loaded: a class
+    typed at a prompt has only the latter, and a file may be newer than what was loaded from it.
+    """
+    bases = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _TOLD_APART]
+    said = [[_source(base), _loaded(base)] for base in bases]
+    return [kind.__module__, kind.__qualname__, *said]
+
+
+@cache
+def _source(kind: type) -> str:
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):  # typed at a prompt
+        return ""
+
+
+def _loaded(kind: type) -> list[object]:
+    """Methods and constants of a class; what Python adds to it is not of its own saying."""
+    return [
+        [name, _content(value)]
+        for name, value in sorted(vars(kind).items())
+        if isinstance(value, _CALLED) or not name.startswith("__")
+    ]
+
+
+def _content(value: object) -> object:
+    """Code and constants in plain words, alike in every process; anything else says nothing."""
+    if isinstance(value, CodeType):
+        names = [*value.co_names, *value.co_varnames, *value.co_freevars]
+        return [value.co_code.hex(), names, _content(value.co_consts)]
+    if isinstance(value, tuple | list):
+        return [_content(each) for each in value]
+    if isinstance(value, dict):
+        return [_content(each) for each in value.items()]
+    if isinstance(value, set | frozenset):
+        return sorted(str(_content(each)) for each in value)
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return [value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
+    if isinstance(value, _CALLED):
+        return [_content(getattr(value, part, None)) for part in _PARTS]
+    return repr(value) if isinstance(value, _CONSTANTS) else None
+
+
+def _canonical(value: object) -> str:
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(
+            complaint(
+                "Task",
+                got=re.sub(r"\.$", "", str(error)),
+                expected="params of plain finite numbers, strings, lists and dicts",
+                fix="Turn arrays into lists, or into a digest of their bytes.",
+            )
+        ) from error

@@ -1,0 +1,1 @@
+"""The coordinator's HTTP interface: endpoints, their description, where it listens."""

@@ -1,0 +1,255 @@
+"""The coordinator over HTTP."""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from http import HTTPStatus
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from fedbandit import wire
+from fedbandit.service.coordinator import Coordinator
+from fedbandit.service.http.openapi import DESCRIPTION, page
+from fedbandit.service.metrics import CONTENT_TYPE
+from fedbandit.service.refusal import Refusal, failed, not_now
+from fedbandit.service.settings import Settings
+from fedbandit.service.storage.contract import Store
+from fedbandit.service.tokens import bearer
+from fedbandit.web.described import PAGE_HEADERS
+
+_AGENT = "/v1/models/{model}/agents/{agent}"
+_DRAINED = 2**20  # of a body that is refused, to let its sender read the answer
+_DRAIN_SECONDS = 2.0
+_DIGITS = 19  # of the longest number there is any use for
+_log = logging.getLogger("fedbandit.service")
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def make_app(store: Store, settings: Settings) -> Starlette:
+    """Return the application; it closes the store when it is stopped."""
+    return app_of(Coordinator(store, settings))
+
+
+def app_of(coordinator: Coordinator) -> Starlette:
+    """Return the application of a coordinator; it stops that when it is stopped."""
+    doors = _Doors(coordinator)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[Mapping[str, Coordinator]]:
+        yield {"coordinator": coordinator}
+        await coordinator.stop()
+
+    routes = [
+        Route(f"{_AGENT}/sync", doors.sync, methods=["POST"]),
+        Route(f"{_AGENT}/state", doors.state, methods=["GET"]),
+        Route("/healthz", _alive, methods=["GET"]),
+        Route("/readyz", doors.ready, methods=["GET"]),
+        Route("/metrics", doors.metrics, methods=["GET"]),
+        Route("/openapi.json", _openapi, methods=["GET"]),
+        Route("/docs", _docs, methods=["GET"]),
+    ]
+    handlers = {
+        Refusal: doors.refuse,
+        HTTPException: doors.refuse_http,
+        Exception: doors.fail,
+    }
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+
+
+class _Doors:
+    """The endpoints that ask the coordinator."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    async def sync(self, request: Request) -> Response:
+        """Take in an upload and answer with everything merged."""
+        started, coordinator = time.perf_counter(), self._coordinator
+        if coordinator.stopping:
+            raise not_now("coordinator", "it is stopping")
+        coordinator.turns.check_queue()
+        model, agent, token = await self._admitted(request, asked_again=True)
+        try:
+            with coordinator.turns.talking(model, agent):
+                served = await coordinator.served(model)
+                _check_media_type(request)
+                body = await self._body(request, served.largest_body)
+                with coordinator.turns.waiting(len(body)):
+                    answer = await coordinator.sync(served, agent, body, token=token)
+        except Refusal:
+            await coordinator.check_token(token, model=model, agent=agent)
+            raise
+        sent = answer.body
+        coordinator.metrics.synced(
+            model,
+            merged=answer.merged,
+            received=len(body),
+            sent=len(sent),
+            seconds=time.perf_counter() - started,
+        )
+        return Response(sent, media_type=wire.MEDIA_TYPE)
+
+    async def state(self, request: Request) -> Response:
+        """Tell an agent the recipe and everything merged."""
+        coordinator = self._coordinator
+        model, agent, _ = await self._admitted(request, asked_again=False)
+        with coordinator.turns.talking(model, agent):
+            served = await coordinator.served(model)
+            body = await coordinator.joined(served, agent, _have(request))
+        coordinator.metrics.count("fedbandit_states_total", model=model)
+        coordinator.metrics.count("fedbandit_sent_bytes_total", len(body), model=model)
+        return Response(body, media_type=wire.MEDIA_TYPE, headers={"Cache-Control": "no-store"})
+
+    async def ready(self, _: Request) -> Response:
+        """Say whether syncs would be answered now."""
+        await self._coordinator.ready()
+        return JSONResponse({"ready": True})
+
+    async def metrics(self, request: Request) -> Response:
+        """Show the metrics, to admins."""
+        secret = bearer(_header(request, b"authorization"))
+        await self._coordinator.admit(secret, model=None, agent=None)
+        return Response(await self._coordinator.metrics_text(), media_type=CONTENT_TYPE)
+
+    async def refuse(self, request: Request, error: Exception) -> Response:
+        """Answer what was refused, once its sender is likely to listen."""
+        if not isinstance(error, Refusal):
+            raise error
+        self._coordinator.metrics.count("fedbandit_refused_total", status=str(int(error.status)))
+        if error.status is not HTTPStatus.REQUEST_TIMEOUT:
+            await _drain(request)
+        return error.response()
+
+    async def refuse_http(self, request: Request, error: Exception) -> Response:
+        """Answer what has no endpoint."""
+        if not isinstance(error, HTTPException):
+            raise error
+        field = "method" if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED else "path"
+        refusal = Refusal(HTTPStatus(error.status_code), field, str(error.detail))
+        response = await self.refuse(request, refusal)
+        response.headers.update(error.headers or {})
+        return response
+
+    async def fail(self, request: Request, error: Exception) -> Response:
+        """Answer what should not happen: the log gets its name, the sender no detail."""
+        self._coordinator.metrics.count("fedbandit_refused_total", status="500")
+        _log.error("a %s failed: %s", request.method, type(error).__name__)
+        return failed().response()
+
+    async def _admitted(
+        self, request: Request, *, asked_again: bool
+    ) -> tuple[str, str, bytes | None]:
+        """Return the model, who talks, and the token's digest once it was seen to open that."""
+        self._coordinator.check_crowd()
+        model, agent = request.path_params["model"], request.path_params["agent"]
+        secret = bearer(_header(request, b"authorization"))
+        token = await self._coordinator.admit(
+            secret, model=model, agent=agent, asked_again=asked_again
+        )
+        _check_names(model, agent)
+        return model, agent, token
+
+    async def _body(self, request: Request, most: int) -> bytes:
+        """Return the body, if it is neither too large nor too slow."""
+        told = _header(request, b"content-length") or "0"
+        if len(told) > _DIGITS or int(told) > most:
+            raise _too_large(most)
+        chunks, size = [], 0
+        try:
+            with self._coordinator.turns.arriving() as note:
+                async with asyncio.timeout(self._coordinator.settings.body_seconds):
+                    async for chunk in request.stream():
+                        size += len(chunk)
+                        if size > most:
+                            raise _too_large(most)
+                        if chunk:  # the last one is empty where the body came in one piece
+                            note(len(chunk))
+                            chunks.append(chunk)
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        except TimeoutError as error:
+            message = "the body did not arrive in time"
+            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "body", message) from error
+        except ClientDisconnect as error:  # nobody is there to read the answer
+            raise Refusal(HTTPStatus.BAD_REQUEST, "body", "it ended early") from error
+        finally:
+            chunks.clear()  # an error keeps this frame for a while, and would keep the bytes too
+
+
+async def _alive(_: Request) -> Response:
+    return JSONResponse({"alive": True})
+
+
+async def _openapi(_: Request) -> Response:
+    return JSONResponse(DESCRIPTION)
+
+
+async def _docs(_: Request) -> Response:
+    return HTMLResponse(page(DESCRIPTION), headers=PAGE_HEADERS)
+
+
+async def _drain(request: Request) -> None:
+    """Read on a little: closing on unread bytes would cut off the answer."""
+    size = 0
+    try:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > _DRAINED:
+                    return
+    except (TimeoutError, ClientDisconnect, RuntimeError):  # or it was read to its end before
+        return
+
+
+def _header(request: Request, name: bytes) -> str:
+    """Return a header by its name in lower case; nothing if it is not there.
+
+    Without ``request.headers``, which encodes the name again each time: every sync asks for three.
+    """
+    for each, value in request.scope["headers"]:
+        if each == name:
+            return str(value, "latin-1")
+    return ""
+
+
+@lru_cache(maxsize=20_000)
+def _is_name(name: str) -> bool:
+    return re.fullmatch(wire.NAME, name) is not None
+
+
+def _check_names(model: str, agent: str) -> None:
+    for field, name in (("model", model), ("agent", agent)):
+        if not _is_name(name):
+            message = f"got {name[:80]!r}; expected a name of 1 to 64 of A-Z a-z 0-9 . _ -"
+            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, field, message)
+
+
+def _check_media_type(request: Request) -> None:
+    told = _header(request, b"content-type")
+    if told == wire.MEDIA_TYPE:
+        return
+    given = told.partition(";")[0].strip().lower()
+    if given != wire.MEDIA_TYPE:
+        message = f"got {given[:80]!r}; expected {wire.MEDIA_TYPE}"
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "content-type", message)
+
+
+def _have(request: Request) -> str | None:
+    given = request.query_params.get("have")
+    if given is not None and not re.fullmatch("[0-9a-f]{64}", given):
+        message = f"got {given[:80]!r}; expected 64 of 0-9 a-f"
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "have", message)
+    return given
+
+
+def _too_large(most: int) -> Refusal:
+    message = f"a sync of this model has at most {most} bytes"
+    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body", message)

@@ -1,0 +1,27 @@
+"""What stands in for tokens where a coordinator asks for none."""
+
+from http import HTTPStatus
+
+from starlette.applications import Starlette
+
+from fedbandit.service.coordinator import Coordinator
+from fedbandit.service.http.address import Address
+from fedbandit.service.http.app import app_of
+from fedbandit.web.names import Names, OwnNamesOnly
+
+
+def guarded(coordinator: Coordinator, address: Address) -> Starlette:
+    """Return a coordinator's application, which answers to its own names alone if it is open.
+
+    Otherwise any web page could upload through a browser on this machine. With tokens, whoever says
+    one is let in, whatever name it knows the coordinator by: a page has none to say.
+    """
+
+    def count(status: HTTPStatus) -> None:
+        coordinator.metrics.count("fedbandit_refused_total", status=str(int(status)))
+
+    app, settings = app_of(coordinator), coordinator.settings
+    if settings.open:
+        names = Names(listen=address.host, allowed=settings.allowed_hosts)
+        app.add_middleware(OwnNamesOnly, names=names, refused=count)
+    return app

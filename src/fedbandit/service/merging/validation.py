@@ -1,0 +1,198 @@
+"""What an upload must be before it is merged. Anything else is refused by the name of its field.
+
+The door asks whether an upload can be what it says: the sum over ``count`` arms x no longer than L,
+with rewards no larger than R. Then trace(X^T X) is at most count L^2, a sketch's rows and what it
+has shed share that, and |sum of r x| is at most count L R. A small margin is left for rounding.
+
+A moment needs evidence: with u its direction, |sum of r x|^2 = (sum of r (u x))^2 is, by Cauchy and
+Schwarz, at most R^2 count u^T (X^T X) u. So an upload moves the estimate only where it also says
+that arms were played, and by no more than rewards of R would. A corrected estimate takes from the
+moment what the sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows:
+the bounds make room for as much (``Memory.moved``, ``rounding_room``).
+
+That costs O(l d). Last comes what the recipe's server asks: O(l^2 d) for a sketch, whose rows must
+be orthogonal. Whether the sum is sound is asked by ``merging``.
+"""
+
+from http import HTTPStatus
+from math import isfinite, sqrt
+
+import numpy as np
+
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.narrow import Narrow, rounding_room
+from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.messages import Upload, check_moment
+from fedbandit.core.recipe import Recipe
+from fedbandit.errors import InvalidMessage, complaint
+from fedbandit.service.merging.evidence import evidence
+from fedbandit.service.merging.merge import at_fault
+from fedbandit.service.models.model import Served
+from fedbandit.service.refusal import Refusal
+from fedbandit.wire import Sync
+
+_LOOSE = 1.0 + 1e-9
+_PAIRED = 1.0 + 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
+_SINGLE = 1e-6  # for a moment that was rounded to float32
+_UNSEEN = 1e-9  # the share of the trace by which rounding may have hidden evidence
+
+
+def check_sync(served: Served, sync: Sync) -> None:
+    """Raise Refusal (409) or InvalidMessage unless this model can merge the upload."""
+    if sync.fingerprint != served.model.fingerprint:
+        got, expected = sync.fingerprint, served.model.fingerprint
+        fix = "Join again: the model has another recipe."
+        message = complaint("fingerprint", got=got, expected=expected, fix=fix)
+        raise Refusal(HTTPStatus.CONFLICT, "fingerprint", message)
+    with np.errstate(all="ignore"):  # what overflows compares as too large
+        _check_upload(served, sync.upload)
+        check_summary(served.recipe, sync.upload)
+
+
+def check_summary(recipe: Recipe, upload: Upload) -> None:
+    """Raise InvalidMessage unless the recipe's server takes this summary.
+
+    Cost O(l^2 d) for a sketch, whose rows must be orthogonal, and O(d^2) for a Gram matrix.
+    """
+    try:
+        recipe.parts.memory.check(upload.summary)
+    except InvalidMessage as error:
+        raise InvalidMessage(str(error), field=at_fault(upload)) from error
+
+
+def _check_upload(served: Served, upload: Upload) -> None:
+    limits = served.model.limits
+    if upload.agent != 0:
+        raise _misfit("upload.agent", upload.agent, "0")
+    if not 1 <= upload.count <= limits.count:
+        raise _misfit("upload.count", upload.count, f"a number from 1 to {limits.count}")
+    try:
+        check_moment(upload.moment, upload.count, served.recipe.dimension)
+    except InvalidMessage as error:
+        raise InvalidMessage(str(error), field="upload.moment") from error
+    _check_form(served, upload)
+    mass, length, along = _evidence(upload)
+    moved = served.recipe.parts.memory.moved(upload.summary)
+    most = (_LOOSE + rounding_room(upload.summary)) * upload.count * limits.arm_norm**2
+    if not mass <= most:
+        expected = f"at most {most:g}: count times the square of the longest arm"
+        raise _misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
+    if isinstance(upload.summary, Sketch | Narrow):
+        _check_loss(upload.summary, mass, most)
+    most = most / limits.arm_norm * limits.reward + moved
+    if not length <= most:
+        expected = f"at most {most:g}: count times the longest arm times the largest reward"
+        raise _misfit("upload.moment", f"a length of {length:g}", expected)
+    loose = _LOOSE + (_SINGLE if isinstance(upload.summary, Narrow) else 0.0)
+    most = limits.reward * sqrt(loose * upload.count * (along + _UNSEEN * mass)) + moved
+    if not length <= most:
+        expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
+        raise _misfit("upload.moment", f"a length of {length:g}", expected)
+
+
+def _check_form(served: Served, upload: Upload) -> None:
+    """Raise InvalidMessage unless the summary has the kind and shape of the recipe's."""
+    match upload.summary, served.empty:
+        case Gram(matrix), Gram(like):
+            fits, field = matrix.shape == like.shape, "upload.summary.matrix"
+        case ((Sketch() | Narrow() as sketch), Sketch() as like):
+            _check_numbers(sketch)
+            automatic = served.params.get("sketch_size") == "auto"
+            size, field = sketch.size, "upload.summary.size"
+            fits = 2 <= size <= like.size if automatic else size == like.size
+            if sketch.dimension != like.dimension or len(sketch.rows) >= like.size:
+                fits, field = False, "upload.summary.rows"
+            elif (sketch.lost is None) != (like.lost is None):
+                got, expected = ("nil", "a number") if sketch.lost is None else (sketch.lost, "nil")
+                raise _misfit("upload.summary.lost", got, expected)
+            elif isinstance(sketch, Narrow) and sketch.width != served.params.get("wire"):
+                fits, field = False, "upload.summary.width"
+        case _, like:
+            raise _misfit("upload.summary", _said(upload), f"a {type(like).__name__}")
+    if not fits:
+        raise _misfit(field, _said(upload), f"what {served.recipe!r} makes")
+
+
+def _check_numbers(sketch: Sketch | Narrow) -> None:
+    for name, value in (("shed", sketch.shed), ("lost", sketch.lost)):
+        if value is not None and not 0.0 <= value < np.inf:
+            raise _misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
+
+
+def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
+    """Raise InvalidMessage unless what was lost and what was shed can be of one history.
+
+    Every step that sheds delta loses at least delta of the trace, and at most delta in each of d
+    directions; rounding adds a little to either.
+    """
+    if sketch.lost is None:
+        return
+    trace, field = mass - sketch.shed, "upload.summary.lost"
+    if not trace + sketch.lost <= most:
+        expected = f"at most {most - trace:g}: what count and the longest arm leave beside the rows"
+        raise _misfit(field, sketch.lost, expected)
+    if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + _UNSEEN * mass:
+        expected = f"at most d times what was shed, {sketch.dimension * sketch.shed:g}"
+        raise _misfit(field, sketch.lost, expected)
+    rounding = (rounding_room(sketch) + _UNSEEN) * (trace + sketch.lost)
+    if not sketch.shed <= sketch.lost + rounding:
+        expected = f"no more than was lost, {sketch.lost:g}"
+        raise _misfit("upload.summary.shed", sketch.shed, expected)
+
+
+def _said(upload: Upload) -> str:
+    match upload.summary:
+        case Gram(matrix):
+            return f"a Gram matrix of shape {matrix.shape}"
+        case Narrow() as narrow:
+            shape = narrow.rows.shape
+            return f"a sketch of size {narrow.size}, with rows of shape {shape} in {narrow.width}"
+        case Sketch(rows, _, size):
+            return f"a sketch of size {size}, with rows of shape {rows.shape}"
+        case _:
+            return f"a {type(upload.summary).__name__}"
+
+
+def _evidence(upload: Upload) -> tuple[float, float, float]:
+    """Return what the trace of X^T X is at least, |moment|, and what u^T (X^T X) u is at most.
+
+    u is the moment's direction; without one the third is at least 0.
+    """
+    match upload.summary:
+        case Sketch() | Narrow() as sketch:
+            shed = sketch.shed
+            trace, length, along, short = evidence(sketch.rows, sketch.squares, upload.moment)
+            if not isfinite(trace):
+                raise _misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
+            if short:
+                raise _misfit("upload.summary.rows", "a row too short to square", "none")
+            return trace + shed, length, along + shed
+        case Gram(matrix):
+            if not (_is_paired(matrix) and _is_semidefinite(matrix)):
+                raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
+            length = sqrt(float(upload.moment @ upload.moment))
+            u = upload.moment / (length or 1.0)
+            return float(matrix.trace()), length, max(float(u @ matrix @ u), 0.0)
+        case _:
+            raise TypeError(f"no evidence in a {type(upload.summary).__name__}")
+
+
+def _is_paired(matrix: Array) -> bool:
+    """Say whether no entry is larger than its two diagonal ones allow, but for rounding."""
+    roots = np.sqrt(matrix.diagonal())
+    return bool((np.abs(matrix) <= _PAIRED * np.outer(roots, roots)).all())
+
+
+def _is_semidefinite(matrix: Array) -> bool:
+    """Say whether no eigenvalue is negative, but for rounding. Cost O(d^3)."""
+    slack = 1e-9 * float(matrix.trace()) + np.finfo(float).tiny
+    try:
+        np.linalg.cholesky(matrix + slack * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _misfit(field: str, got: object, expected: str) -> InvalidMessage:
+    fix = "Look at the limits of the model and at what the agent was fed."
+    return InvalidMessage(complaint(field, got=got, expected=expected, fix=fix), field=field)

@@ -1,0 +1,135 @@
+"""A model in a file: to back it up, to move it to another store, to look at it.
+
+The file holds the recipe, the state, the ledgers (so that a copy of an upload stays a copy) and the
+hashes of the tokens (so that agents need no new ones). It carries a checksum of itself.
+"""
+
+from dataclasses import asdict
+from hashlib import sha256
+
+import msgspec
+
+from fedbandit.errors import DataError, FedbanditError, complaint
+from fedbandit.service.models.deduplication import Ledger, Life
+from fedbandit.service.models.model import check_name, new_incarnation, recipe_of, server_at
+from fedbandit.service.storage.contract import Archive, Model, Token
+from fedbandit.wire import Limits
+
+_MAGIC = b"fedbandit model 1\n"
+_DIGEST = 32
+
+
+class _Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    arm_norm: float
+    reward: float
+    count: int
+
+
+class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    incarnation: str
+    recipe: str
+    params: bytes
+    fingerprint: str
+    limits: _Limits
+    version: int
+    count: int
+    created: float
+
+
+class _Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    lives: list[tuple[bytes, int, int, int]]
+    known: int
+    floor: int
+    uploads: int
+    observations: int
+    received: int
+    seen: float
+
+
+class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    digest: bytes
+    name: str
+    model: str | None
+    agent: str | None
+    created: float
+
+
+class _Archive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    model: _Model
+    state: bytes
+    ledgers: dict[str, _Ledger]
+    tokens: list[_Token]
+
+
+def archive_bytes(archive: Archive) -> bytes:
+    """Return the contents of a file."""
+    ledgers = {
+        agent: {
+            **{name: value for name, value in asdict(ledger).items() if name != "lives"},
+            "lives": [
+                (key, life.born, life.sequence, life.version) for key, life in ledger.lives.items()
+            ],
+        }
+        for agent, ledger in archive.ledgers.items()
+    }
+    body = msgspec.msgpack.encode(
+        {
+            "model": asdict(archive.model),
+            "state": archive.state,
+            "ledgers": ledgers,
+            "tokens": [asdict(token) for token in archive.tokens],
+        }
+    )
+    return _MAGIC + sha256(body).digest() + body
+
+
+def read_archive(data: bytes, *, name: str | None = None) -> Archive:
+    """Return what was written; raise DataError if it is broken.
+
+    Under another name it comes without tokens: a token opens one model. It is another incarnation:
+    a coordinator that served this name before must not take it for what it holds.
+    """
+    body = data[len(_MAGIC) + _DIGEST :]
+    if not data.startswith(_MAGIC) or data[len(_MAGIC) : -len(body)] != sha256(body).digest():
+        raise _broken("bytes that are not, or no longer, what export wrote")
+    try:
+        wired = msgspec.msgpack.decode(body, type=_Archive)
+        archive = _archive(wired, name or wired.model.name)
+        server = server_at(recipe_of(archive.model), archive.state)
+        if (server.version, server.count) != (archive.model.version, archive.model.count):
+            raise _broken("a state of another version than the model's")
+    except (msgspec.DecodeError, TypeError, FedbanditError) as error:
+        raise _broken(str(error)) from error
+    return archive
+
+
+def _archive(wired: _Archive, name: str) -> Archive:
+    limits = Limits(**msgspec.structs.asdict(wired.model.limits))
+    fresh = {"name": check_name("model", name), "incarnation": new_incarnation()}
+    model = Model(**{**msgspec.structs.asdict(wired.model), **fresh, "limits": limits})
+    tokens = [_token(each, wired.model.name) for each in wired.tokens]
+    return Archive(
+        model=model,
+        state=wired.state,
+        ledgers={agent: _ledger(each) for agent, each in wired.ledgers.items()},
+        tokens=tokens if name == wired.model.name else [],
+    )
+
+
+def _token(wired: _Token, model: str) -> Token:
+    """Return a token of this model; a file must not open other doors, least of all an admin's."""
+    if wired.model != model or wired.agent is None or len(wired.digest) != _DIGEST:
+        raise _broken("a token of another model, or of an admin")
+    check_name("agent", wired.agent)
+    return Token(**msgspec.structs.asdict(wired))
+
+
+def _ledger(wired: _Ledger) -> Ledger:
+    fields = msgspec.structs.asdict(wired)
+    return Ledger(**{**fields, "lives": {key: Life(*rest) for key, *rest in wired.lives}})
+
+
+def _broken(got: str) -> DataError:
+    fix = "Export the model again."
+    return DataError(complaint("model file", got=got, expected="a whole export", fix=fix))

@@ -1,0 +1,151 @@
+"""Models: a recipe under a name, what it takes for possible, and its state as bytes."""
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Any, Final
+
+from fedbandit import wire
+from fedbandit.core.memory.summary import Sketch, Summary
+from fedbandit.core.messages import Download, check_moment
+from fedbandit.core.parts.reply import ToSender
+from fedbandit.core.recipe import Recipe
+from fedbandit.core.recipes import RECIPES
+from fedbandit.core.server import Server
+from fedbandit.errors import InvalidMessage, InvalidParameter, InvalidState, complaint, unknown
+from fedbandit.service.storage.contract import Model
+from fedbandit.wire import Limits
+
+DEFAULT_LIMITS: Final = Limits(arm_norm=1e6, reward=1e6, count=10**9)
+SERVED: Final = ("FSCLB", "FedLinUCB")
+_ENVELOPE = 512  # more than all fields of a sync but its arrays
+
+
+def new_model(name: str, recipe: Recipe, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Model, bytes]:
+    """Return a model that has merged nothing yet, and its state."""
+    check_name("model", name)
+    _check_served(recipe)
+    _check_limits(limits)
+    model = Model(
+        name=name,
+        incarnation=new_incarnation(),
+        recipe=recipe.name,
+        params=json.dumps(recipe.params).encode(),
+        fingerprint=wire.fingerprint(recipe),
+        limits=limits,
+        version=0,
+        count=0,
+        created=time.time(),
+    )
+    return model, wire.encode(recipe.server().whole())
+
+
+def new_incarnation() -> str:
+    """Return what tells this model from any other that ever had its name."""
+    return secrets.token_hex(8)
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return a name of a model or agent, if it can be one."""
+    if not re.fullmatch(wire.NAME, name):
+        expected = "1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
+        fix = "It is a part of addresses: choose a plain one."
+        raise InvalidParameter(complaint(kind, got=repr(name), expected=expected, fix=fix))
+    return name
+
+
+def recipe_named(name: str, params: Mapping[str, Any]) -> Recipe:
+    """Build a recipe from its name and parameters; say which ones do not fit."""
+    if name not in RECIPES:
+        raise unknown("recipe", name, SERVED)
+    try:
+        return RECIPES[name](**params)
+    except TypeError as error:
+        fix = f"See: fedbandit list recipes, {name}."
+        said = str(error).removeprefix("got ")
+        message = complaint("parameters", got=said, expected=f"those of {name}", fix=fix)
+        raise InvalidParameter(message) from error
+
+
+def recipe_of(model: Model) -> Recipe:
+    """Build the recipe of a stored model, and make sure that it is the one that was stored."""
+    recipe = recipe_named(model.recipe, json.loads(model.params))
+    if wire.fingerprint(recipe) != model.fingerprint:
+        got, expected = wire.fingerprint(recipe), model.fingerprint
+        fix = "Use the version of fedbandit that made the model."
+        who = f"fingerprint of model {model.name!r}"
+        raise InvalidState(complaint(who, got=got, expected=expected, fix=fix))
+    return recipe
+
+
+def server_at(recipe: Recipe, state: bytes) -> Server:
+    """Return the server that stored bytes are the state of; it goes on bit for bit."""
+    server = recipe.server()
+    try:
+        download = wire.decode(state)
+        if not isinstance(download, Download):
+            raise InvalidState(_broken_state(f"a {type(download).__name__}"))
+        recipe.parts.memory.check(download.summary)
+        check_moment(download.moment, download.count, recipe.dimension)
+    except InvalidMessage as error:
+        raise InvalidState(_broken_state(str(error))) from error
+    server.summary, server.moment = recipe.parts.memory.opened(download.summary), download.moment
+    server.count, server.version = download.count, download.version
+    return server
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model as the coordinator holds it in memory: what does not change with uploads."""
+
+    model: Model
+    recipe: Recipe
+
+    @cached_property
+    def empty(self) -> Summary:
+        """The summary of no observations: of which kind and shape uploads have to be."""
+        return self.recipe.parts.memory.empty()
+
+    @cached_property
+    def params(self) -> Mapping[str, Any]:
+        """The recipe's parameters; asking the recipe copies them each time."""
+        return self.recipe.params
+
+    @cached_property
+    def largest_body(self) -> int:
+        """Bytes that no honest sync of this model exceeds."""
+        d = self.recipe.dimension
+        rows = self.empty.size - 1 if isinstance(self.empty, Sketch) else d
+        return wire.WIDTH * d * (rows + 1) + _ENVELOPE
+
+
+def _check_served(recipe: Recipe) -> None:
+    parts = recipe.parts
+    blind = parts.blind is not None or parts.shared
+    if parts.own_data or blind or not isinstance(parts.reply, ToSender):
+        expected = "one whose server answers the sender alone: " + " or ".join(SERVED)
+        fix = "The others run in simulations: fedbandit run."
+        raise InvalidParameter(complaint("recipe", got=recipe.name, expected=expected, fix=fix))
+
+
+def _check_limits(limits: Limits) -> None:
+    for name, value in (("arm norm", limits.arm_norm), ("reward", limits.reward)):
+        if not (isfinite(value) and 0 < value <= 1e30):
+            expected = "a number above 0 and at most 1e30"
+            message = complaint(f"largest {name}", got=value, expected=expected, fix="Change it.")
+            raise InvalidParameter(message)
+    if not 1 <= limits.count <= 10**15:
+        message = complaint(
+            "largest count", got=limits.count, expected="from 1 to 1e15", fix="Change it."
+        )
+        raise InvalidParameter(message)
+
+
+def _broken_state(got: str) -> str:
+    fix = "Restore a backup."
+    return complaint("stored state", got=got, expected="a download of its recipe", fix=fix)

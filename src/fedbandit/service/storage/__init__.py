@@ -1,0 +1,1 @@
+"""Where a coordinator keeps everything: the contract of a store, and SQLite and PostgreSQL."""

@@ -1,0 +1,171 @@
+"""What a coordinator keeps, and the contract that every store of it fulfils.
+
+A store is named by a URL: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or
+``postgresql://user@host/database``. It keeps models, tokens (their hashes) and, for each agent of a
+model, a ledger. Its size depends on the number of models and agents, not on the number of uploads.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from fedbandit.service.models.deduplication import Ledger
+from fedbandit.wire import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model as it is stored, all but its state.
+
+    ``incarnation`` tells a model from one of the same name that was deleted before. ``params`` are
+    the recipe's, as JSON. ``version`` counts the uploads merged, ``count`` their observations.
+    """
+
+    name: str
+    incarnation: str
+    recipe: str
+    params: bytes
+    fingerprint: str
+    limits: Limits
+    version: int
+    count: int
+    created: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """Who may talk: the SHA-256 of a token, and the one agent of the one model that it opens.
+
+    ``name`` is what people call it by; it is not secret. An admin token has no model and no agent.
+    """
+
+    digest: bytes
+    name: str
+    model: str | None
+    agent: str | None
+    created: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """A model with everything that belongs to it, as of one instant."""
+
+    model: Model
+    state: bytes
+    ledgers: Mapping[str, Ledger]
+    tokens: Sequence[Token]
+
+
+class Locked(Protocol):
+    """A model that nobody else can change until the block ends."""
+
+    @property
+    def model(self) -> Model:
+        """The model, as it is now."""
+        ...
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 of its state, as it is now or as it was written, known without reading it."""
+        ...
+
+    def state(self) -> bytes:
+        """Return its state, as it is now."""
+        ...
+
+    def opened(self, digests: Collection[bytes]) -> dict[bytes, str]:
+        """Return the agents of this model that tokens open, by digest; leave unknown ones out."""
+        ...
+
+    def ledgers(self, agents: Collection[str]) -> dict[str, Ledger]:
+        """Return the ledgers of some agents; one that never sent anything has an empty one."""
+        ...
+
+    def write(
+        self, *, state: bytes, version: int, count: int, ledgers: Mapping[str, Ledger]
+    ) -> None:
+        """Replace the state and some ledgers, which ``ledgers`` returned before."""
+        ...
+
+
+class Store(Protocol):
+    """Models, ledgers and tokens, durable.
+
+    - Every method is one transaction: it happens whole or not at all, and once it has returned,
+      what it wrote outlives a crash of this program and of the machine.
+    - ``lock`` is one transaction too. What ``write`` wrote is there once the block has ended, and
+      none of it if the block raised. Blocks on one model take turns, also those of other processes
+      and machines; each sees what the ones before it wrote. If the commit itself fails, both are
+      possible; the next block sees which.
+    - A model's name is unique. Unknown names raise UnknownName, taken ones InvalidParameter. With a
+      model go its ledgers and tokens.
+    - A store that cannot be reached, read or written raises StoreError, and works again once the
+      cause is gone.
+    - Methods may be called from any thread.
+    """
+
+    @property
+    def writers(self) -> int:
+        """How many models it can write at once; with more, blocks of ``lock`` take turns."""
+        ...
+
+    def create(self, model: Model, state: bytes) -> None:
+        """Add a model."""
+        ...
+
+    def models(self) -> list[Model]:
+        """Return all models, by name."""
+        ...
+
+    def model(self, name: str) -> Model:
+        """Return one model."""
+        ...
+
+    def state(self, name: str) -> tuple[Model, bytes]:
+        """Return a model and its state, of one instant."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a model and what belongs to it."""
+        ...
+
+    def lock(self, name: str) -> AbstractContextManager[Locked]:
+        """Lock a model until the block ends."""
+        ...
+
+    def ledger(self, model: str, agent: str) -> Ledger:
+        """Return the ledger of one agent, empty if it never sent anything."""
+        ...
+
+    def archive(self, name: str) -> Archive:
+        """Return a model with all that belongs to it."""
+        ...
+
+    def install(self, archive: Archive) -> None:
+        """Add a model with all that belongs to it."""
+        ...
+
+    def add_token(self, token: Token) -> None:
+        """Add a token; its model has to exist."""
+        ...
+
+    def token(self, digest: bytes) -> Token | None:
+        """Return the token with this digest, or None."""
+        ...
+
+    def tokens(self) -> list[Token]:
+        """Return all tokens, by model, agent and name; those of admins first."""
+        ...
+
+    def revoke(self, name: str) -> None:
+        """Delete a token by its name."""
+        ...
+
+    def ping(self) -> None:
+        """Raise StoreError unless the store can be read and written, the disk included."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...

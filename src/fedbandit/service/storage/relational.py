@@ -1,0 +1,328 @@
+"""The store in SQL, on any database that offers transactions. The contract is in ``store``."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from fedbandit.errors import InvalidParameter, StoreError, complaint, unknown
+from fedbandit.service.models.deduplication import Ledger, Life, UnreadableLedger
+from fedbandit.service.storage.contract import Archive, Model, Token
+from fedbandit.service.storage.database import Database, Row, Session, TakenKey
+from fedbandit.wire import Limits
+
+SCHEMA: Final = 3
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS models (
+        name TEXT PRIMARY KEY, incarnation TEXT NOT NULL, recipe TEXT NOT NULL,
+        params {blob} NOT NULL, fingerprint TEXT NOT NULL, arm_norm {real} NOT NULL,
+        reward {real} NOT NULL, most {integer} NOT NULL, version {integer} NOT NULL,
+        count {integer} NOT NULL, created {real} NOT NULL,
+        digest {blob} NOT NULL, state {blob} NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS tokens (
+        digest {blob} PRIMARY KEY, name TEXT NOT NULL UNIQUE, model TEXT, agent TEXT,
+        created {real} NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS agents (
+        model TEXT NOT NULL, agent TEXT NOT NULL, known {integer} NOT NULL,
+        floor {integer} NOT NULL, uploads {integer} NOT NULL, observations {integer} NOT NULL,
+        received {integer} NOT NULL, seen {real} NOT NULL, lives {blob} NOT NULL,
+        PRIMARY KEY (model, agent)){clustered}""",
+)
+_MODEL = (
+    "name, incarnation, recipe, params, fingerprint, "
+    "arm_norm, reward, most, version, count, created"
+)
+_TOKEN = "digest, name, model, agent, created"
+_AGENT = "lives, known, floor, uploads, observations, received, seen"
+_AGENT_UPSERT = (
+    f"INSERT INTO agents (model, agent, {_AGENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (model, agent) DO UPDATE SET lives = excluded.lives, known = excluded.known, "
+    "floor = excluded.floor, uploads = excluded.uploads, observations = excluded.observations, "
+    "received = excluded.received, seen = excluded.seen"
+)
+_Lives = list[tuple[bytes, int, int, int]]
+
+
+class SqlStore:
+    """Models, ledgers and tokens in four tables."""
+
+    def __init__(self, database: Database, *, create: bool) -> None:
+        self._database = database
+        try:
+            if create:
+                self._create_tables()
+            self._check_schema()
+        except BaseException:
+            database.close()
+            raise
+
+    @property
+    def writers(self) -> int:
+        """How many models can be written at once."""
+        return self._database.writers
+
+    def create(self, model: Model, state: bytes) -> None:
+        """Add a model."""
+        with self._writing(f"model {model.name!r}") as session:
+            _insert_model(session, model, state)
+
+    def models(self) -> list[Model]:
+        """Return all models, by name."""
+        with self._database.session("read") as session:
+            rows = session.run(f"SELECT {_MODEL} FROM models ORDER BY name")
+        return [_model(row) for row in rows]
+
+    def model(self, name: str) -> Model:
+        """Return one model."""
+        with self._database.session("read") as session:
+            return _select_model(session, name)
+
+    def state(self, name: str) -> tuple[Model, bytes]:
+        """Return a model and its state."""
+        with self._database.session("snapshot") as session:
+            return _select_model(session, name), _select_state(session, name)
+
+    def delete(self, name: str) -> None:
+        """Delete a model and what belongs to it."""
+        with self._database.session("write") as session:
+            _select_model(session, name, lock=self._database.dialect.lock)
+            for table in ("agents", "tokens"):
+                session.run(f"DELETE FROM {table} WHERE model = ?", (name,))
+            session.run("DELETE FROM models WHERE name = ?", (name,))
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator["LockedModel"]:
+        """Lock a model until the block ends."""
+        with self._database.session("write") as session:
+            lock = self._database.dialect.lock
+            *row, digest = _select_row(session, name, f"{_MODEL}, digest", lock=lock)
+            yield LockedModel(session, _model(row), bytes(digest))
+
+    def ledger(self, model: str, agent: str) -> Ledger:
+        """Return the ledger of one agent."""
+        with self._database.session("snapshot") as session:
+            return _select_ledgers(session, model, [agent]).get(agent, Ledger())
+
+    def archive(self, name: str) -> Archive:
+        """Return a model with all that belongs to it."""
+        with self._database.session("snapshot") as session:
+            model = _select_model(session, name)
+            tokens = session.run(f"SELECT {_TOKEN} FROM tokens WHERE model = ?", (name,))
+            return Archive(
+                model=model,
+                state=_select_state(session, name),
+                ledgers=_select_ledgers(session, name, None),
+                tokens=[_token(row) for row in tokens],
+            )
+
+    def install(self, archive: Archive) -> None:
+        """Add a model with all that belongs to it."""
+        with self._writing(f"model {archive.model.name!r}, or one of its tokens") as session:
+            _insert_model(session, archive.model, archive.state)
+            _upsert_ledgers(session, archive.model.name, archive.ledgers)
+            session.run_many(
+                f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)",
+                [_token_values(token) for token in archive.tokens],
+            )
+
+    def add_token(self, token: Token) -> None:
+        """Add a token; its model has to exist."""
+        with self._writing(f"token {token.name!r}") as session:
+            if token.model is not None:
+                _select_model(session, token.model, lock=self._database.dialect.lock)
+            session.run(
+                f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)", _token_values(token)
+            )
+
+    def token(self, digest: bytes) -> Token | None:
+        """Return the token with this digest, or None."""
+        with self._database.session("read") as session:
+            rows = session.run(f"SELECT {_TOKEN} FROM tokens WHERE digest = ?", (digest,))
+        return _token(rows[0]) if rows else None
+
+    def tokens(self) -> list[Token]:
+        """Return all tokens; those of admins first."""
+        with self._database.session("read") as session:
+            tokens = [_token(row) for row in session.run(f"SELECT {_TOKEN} FROM tokens")]
+        return sorted(tokens, key=lambda each: (each.model or "", each.agent or "", each.name))
+
+    def revoke(self, name: str) -> None:
+        """Delete a token by its name."""
+        with self._database.session("write") as session:
+            if not session.run("DELETE FROM tokens WHERE name = ? RETURNING name", (name,)):
+                names = [row[0] for row in session.run("SELECT name FROM tokens")]
+                raise unknown("token", name, names)
+
+    def ping(self) -> None:
+        """Raise StoreError unless the store can be read and written, the disk included."""
+        with self._database.session("write") as session:
+            for change in ("+ 1", "- 1"):  # SQLite skips what would not change a row
+                session.run(f"UPDATE fedbandit SET version = version {change}")
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        self._database.close()
+
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[Session]:
+        """Open a transaction in which a key that is taken is the caller's mistake."""
+        try:
+            with self._database.session("write") as session:
+                yield session
+        except TakenKey as error:
+            fix = "Choose another name, or delete what is there."
+            message = complaint(what, got="a name that is taken", expected="a new one", fix=fix)
+            raise InvalidParameter(message) from error
+
+    def _create_tables(self) -> None:
+        dialect = self._database.dialect
+        words = asdict(dialect)
+        with self._database.session("write") as session:
+            for table in _TABLES:
+                session.run(table.format(**words))
+            if not session.run("SELECT version FROM fedbandit"):
+                session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
+
+    def _check_schema(self) -> None:
+        with self._database.session("read") as session:
+            versions = [row[0] for row in session.run("SELECT version FROM fedbandit")]
+        if versions != [SCHEMA]:
+            fix = "Use the version of fedbandit that made it, or one that says it can read it."
+            got, expected = f"schema {versions}", f"schema [{SCHEMA}]"
+            raise StoreError(complaint("store", got=got, expected=expected, fix=fix))
+
+
+class LockedModel:
+    """A model that nobody else can change until the transaction ends."""
+
+    def __init__(self, session: Session, model: Model, digest: bytes) -> None:
+        self._session, self.model, self.digest = session, model, digest
+
+    def state(self) -> bytes:
+        """Return its state."""
+        return _select_state(self._session, self.model.name)
+
+    def opened(self, digests: Collection[bytes]) -> dict[bytes, str]:
+        """Return the agents of this model that tokens open, by digest."""
+        if not digests:
+            return {}
+        rows = self._session.run(
+            f"SELECT digest, agent FROM tokens WHERE digest IN ({_places(digests)}) AND model = ?",
+            [*digests, self.model.name],
+        )
+        return {bytes(digest): agent for digest, agent in rows}
+
+    def ledgers(self, agents: Collection[str]) -> dict[str, Ledger]:
+        """Return the ledgers of some agents."""
+        found = _select_ledgers(self._session, self.model.name, sorted(agents))
+        return {agent: found.get(agent, Ledger()) for agent in agents}
+
+    def write(
+        self, *, state: bytes, version: int, count: int, ledgers: Mapping[str, Ledger]
+    ) -> None:
+        """Replace the state and some ledgers."""
+        self.digest = sha256(state).digest()
+        self._session.run(
+            "UPDATE models SET state = ?, digest = ?, version = ?, count = ? WHERE name = ?",
+            (state, self.digest, version, count, self.model.name),
+        )
+        _upsert_ledgers(self._session, self.model.name, ledgers)
+
+
+def _insert_model(session: Session, model: Model, state: bytes) -> None:
+    limits = (model.limits.arm_norm, model.limits.reward, model.limits.count)
+    identity = (model.name, model.incarnation, model.recipe, model.params, model.fingerprint)
+    written = (state, sha256(state).digest())
+    session.run(
+        f"INSERT INTO models ({_MODEL}, state, digest) VALUES ({', '.join('?' * 13)})",
+        (*identity, *limits, model.version, model.count, model.created, *written),
+    )
+
+
+def _select_model(session: Session, name: str, *, lock: str = "") -> Model:
+    return _model(_select_row(session, name, _MODEL, lock=lock))
+
+
+def _select_row(session: Session, name: str, columns: str, *, lock: str) -> Row:
+    rows = session.run(f"SELECT {columns} FROM models WHERE name = ?{lock}", (name,))
+    if not rows:
+        names = [row[0] for row in session.run("SELECT name FROM models")]
+        raise unknown("model", name, names)
+    return rows[0]
+
+
+def _select_state(session: Session, name: str) -> bytes:
+    return bytes(session.run("SELECT state FROM models WHERE name = ?", (name,))[0][0])
+
+
+def _select_ledgers(
+    session: Session, model: str, agents: Sequence[str] | None
+) -> dict[str, Ledger]:
+    """Return the ledgers of some agents, or of all, that ever sent something."""
+    which, values = "model = ?", [model]
+    if agents is not None:
+        which += f" AND agent IN ({_places(agents)})"
+        values += agents
+    rows = session.run(f"SELECT agent, {_AGENT} FROM agents WHERE {which}", values)
+    return {
+        agent: Ledger(_read_lives(lives, model, agent), *totals) for agent, lives, *totals in rows
+    }
+
+
+def _upsert_ledgers(session: Session, model: str, ledgers: Mapping[str, Ledger]) -> None:
+    rows = [(model, agent, *_ledger_values(ledger)) for agent, ledger in ledgers.items()]
+    session.run_many(_AGENT_UPSERT, rows)
+
+
+def _read_lives(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
+    try:
+        lives = msgspec.msgpack.decode(packed, type=_Lives)
+    except (msgspec.DecodeError, TypeError) as error:  # SQLite keeps a text in any column
+        who, expected = f"ledger of agent {agent!r} of model {model!r}", "its lives as written here"
+        fix = "Restore a backup; or delete this agent's row of the table agents, and what it has "
+        fix += "on its way may be counted twice."
+        raise UnreadableLedger(
+            complaint(who, got=str(error), expected=expected, fix=fix)
+        ) from error
+    return {key: Life(*rest) for key, *rest in lives}
+
+
+def _places(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _ledger_values(ledger: Ledger) -> tuple[Any, ...]:
+    lives = [(key, each.born, each.sequence, each.version) for key, each in ledger.lives.items()]
+    counts = (ledger.uploads, ledger.observations, ledger.received)
+    packed = msgspec.msgpack.encode(lives)
+    return (packed, ledger.known, ledger.floor, *counts, ledger.seen)
+
+
+def _model(row: Sequence[Any]) -> Model:
+    name, incarnation, recipe, params, fingerprint, arm_norm, reward, most, *rest = row
+    version, count, created = rest
+    return Model(
+        name=name,
+        incarnation=incarnation,
+        recipe=recipe,
+        params=bytes(params),
+        fingerprint=fingerprint,
+        limits=Limits(arm_norm=arm_norm, reward=reward, count=most),
+        version=version,
+        count=count,
+        created=created,
+    )
+
+
+def _token(row: Row) -> Token:
+    digest, name, model, agent, created = row
+    return Token(digest=bytes(digest), name=name, model=model, agent=agent, created=created)
+
+
+def _token_values(token: Token) -> tuple[Any, ...]:
+    return (token.digest, token.name, token.model, token.agent, token.created)

@@ -1,0 +1,129 @@
+"""SQLite: one file, in write-ahead mode, with every commit on disk before it is acknowledged."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+from fedbandit.errors import StoreError, complaint
+from fedbandit.service.storage.database import Dialect, Kind, Row, TakenKey
+
+_PATIENCE = 10.0  # seconds to wait for another process that writes
+_BEGIN: Final[dict[Kind, str]] = {
+    "read": "BEGIN",
+    "snapshot": "BEGIN",
+    "write": "BEGIN IMMEDIATE",
+}
+
+
+class _SqliteSession:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Run one statement."""
+        return self._connection.execute(sql, values).fetchall()
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run one statement for each of some rows."""
+        self._connection.executemany(sql, rows)
+
+
+class Sqlite:
+    """A file. Threads take connections from a small pool; those that write take turns."""
+
+    dialect = Dialect(
+        blob="BLOB", integer="INTEGER", real="REAL", clustered=" WITHOUT ROWID", lock=""
+    )
+    writers = 1
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        self._path, self._create = path, create
+        self._idle: list[sqlite3.Connection] = []
+        self._writing = Lock()
+        if not create and not path.is_file():
+            raise _no_store(path, "no such file")
+
+    @contextmanager
+    def session(self, kind: Kind) -> Iterator[_SqliteSession]:
+        """Open a transaction."""
+        if kind != "write":
+            with self._transaction(kind) as session:
+                yield session
+        else:
+            with self._turn_to_write(), self._transaction(kind) as session:
+                yield session
+
+    def close(self) -> None:
+        """Close the connections; the last one to go folds the log into the file."""
+        while idle := self._idle_one():
+            idle.close()
+
+    @contextmanager
+    def _turn_to_write(self) -> Iterator[None]:
+        if not self._writing.acquire(timeout=_PATIENCE):
+            raise _away(self._path, "another thread that writes, and does not end")
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+    @contextmanager
+    def _transaction(self, kind: Kind) -> Iterator[_SqliteSession]:
+        connection = None
+        try:
+            connection = self._idle_one() or self._connect()
+            connection.execute(_BEGIN[kind])
+            yield _SqliteSession(connection)
+            connection.execute("COMMIT")
+            self._idle.append(connection)
+            connection = None
+        except sqlite3.IntegrityError as error:
+            raise TakenKey(str(error)) from error
+        except sqlite3.Error as error:
+            if str(error).startswith("no such table"):
+                raise _no_store(self._path, "a file with no store of fedbandit in it") from error
+            raise _away(self._path, str(error)) from error
+        finally:
+            if connection is not None:  # closing rolls back
+                with suppress(sqlite3.Error):
+                    connection.close()
+
+    def _idle_one(self) -> sqlite3.Connection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+        )
+        try:
+            if self._create:  # the file remembers it; one that we only look into may not be ours
+                connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+
+def _no_store(path: Path, got: str) -> StoreError:
+    fix = "fedbandit model create and fedbandit serve make one there; or look at the path."
+    expected = "a file that fedbandit keeps a store in"
+    return StoreError(complaint(f"store sqlite:///{path}", got=got, expected=expected, fix=fix))
+
+
+def _away(path: Path, said: str) -> StoreError:
+    return StoreError(
+        complaint(
+            f"store sqlite:///{path}",
+            got=said,
+            expected="a SQLite file of fedbandit that can be read and written",
+            fix="Look at the path, its permissions and the space left.",
+        )
+    )
