@@ -123,7 +123,9 @@ def upload(seed: int) -> fb.Upload:
     """Return an upload with a full sketch."""
     rng = np.random.default_rng(seed)
     arms = rng.standard_normal((60, DIMENSION))
-    return fb.Upload(0, sketch_of(arms, shed=0.0, size=SKETCH), rng.standard_normal(DIMENSION), 60)
+    return fb.Upload(
+        0, fb.Statistics(sketch_of(arms, shed=0.0, size=SKETCH), rng.standard_normal(DIMENSION), 60)
+    )
 
 
 def register(store: Store, number: int) -> list[Agent]:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,31 +20,44 @@ from fedbandit.core.memory.narrow import CODES, Narrow, narrowed
 SKETCH = fb.Sketch(np.diag([3.0, 2.0, 1.0])[:2], 0.25, 3)
 NARROW = {width: narrowed(fb.Sketch(SKETCH.rows / 3, 0.25, 3, 0.1), width) for width in CODES}
 MESSAGES: dict[str, fb.Upload | fb.Download | fb.Collect] = {
-    "upload, sketch": fb.Upload(7, SKETCH, np.arange(3.0), 12),
-    "upload, gram": fb.Upload(0, fb.Gram(np.eye(3) * np.pi), np.arange(3.0), 1),
-    "download, sketch": fb.Download(SKETCH, np.arange(3.0), 99, 4),
-    "download, nothing yet": fb.Download(fb.Sketch(np.zeros((0, 3)), 0.0, 3), np.zeros(3), 0, 0),
-    "download, gram": fb.Download(fb.Gram(np.eye(3)), -np.arange(3.0), 99, 4),
-    "collect": fb.Collect(),
-    "upload, accounted": fb.Upload(1, fb.Sketch(SKETCH.rows, 0.25, 3, 0.5), np.arange(3.0), 12),
-    "download, narrow, nothing yet": fb.Download(
-        narrowed(fb.Sketch(np.zeros((0, 3)), 0.0, 3), "int8"), np.zeros(3), 0, 0
+    "upload, sketch": fb.Upload(7, fb.Statistics(SKETCH, np.arange(3.0), 12)),
+    "upload, rewards": fb.Upload(
+        7, fb.Statistics(SKETCH, np.arange(3.0), 12, fb.Rewards(11, -0.5, 2.5))
     ),
-    **{f"upload, {width}": fb.Upload(7, NARROW[width], np.arange(3.0), 12) for width in CODES},
+    "upload, gram": fb.Upload(0, fb.Statistics(fb.Gram(np.eye(3) * np.pi), np.arange(3.0), 1)),
+    "download, sketch": fb.Download(fb.Statistics(SKETCH, np.arange(3.0), 99), 4),
+    "download, nothing yet": fb.Download(
+        fb.Statistics(fb.Sketch(np.zeros((0, 3)), 0.0, 3), np.zeros(3), 0), 0
+    ),
+    "download, gram": fb.Download(fb.Statistics(fb.Gram(np.eye(3)), -np.arange(3.0), 99), 4),
+    "collect": fb.Collect(),
+    "upload, accounted": fb.Upload(
+        1, fb.Statistics(fb.Sketch(SKETCH.rows, 0.25, 3, 0.5), np.arange(3.0), 12)
+    ),
+    "download, narrow, nothing yet": fb.Download(
+        fb.Statistics(narrowed(fb.Sketch(np.zeros((0, 3)), 0.0, 3), "int8"), np.zeros(3), 0), 0
+    ),
+    **{
+        f"upload, {width}": fb.Upload(7, fb.Statistics(NARROW[width], np.arange(3.0), 12))
+        for width in CODES
+    },
 }
 every_message = pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 
 
 @every_message
-def test_round_trip(message: fb.Upload | fb.Download | fb.Collect) -> None:
-    data = wire.encode(message)
+@pytest.mark.parametrize("form", wire.FORMATS)
+def test_round_trip(message: fb.Upload | fb.Download | fb.Collect, form: int) -> None:
+    data = wire.encode(message, format=form)
     again = wire.decode(data)
     assert type(again) is type(message)
-    assert wire.encode(again) == data
+    assert wire.encode(again, format=form) == data
     if isinstance(message, fb.Upload) and isinstance(again, fb.Upload):
         assert (again.agent, again.count) == (message.agent, message.count)
     if not isinstance(message, fb.Collect) and not isinstance(again, fb.Collect):
         np.testing.assert_array_equal(again.moment, message.moment)
+        carried = message.statistics.rewards if form > 1 else fb.Rewards()
+        assert again.statistics.rewards == carried
         for name in ("matrix", "rows", "squares", "shed", "size", "lost", "width"):
             if hasattr(message.summary, name):
                 np.testing.assert_array_equal(
@@ -52,7 +66,7 @@ def test_round_trip(message: fb.Upload | fb.Download | fb.Collect) -> None:
 
 
 def test_size_is_the_numbers_and_a_few_bytes() -> None:
-    message = fb.Upload(3, fb.Sketch(np.ones((20, 50)), 1.0, 21), np.ones(50), 100)
+    message = fb.Upload(3, fb.Statistics(fb.Sketch(np.ones((20, 50)), 1.0, 21), np.ones(50), 100))
     assert 0 <= len(wire.encode(message)) - 8 * (21 * 50 + 1) < 64
 
 
@@ -74,7 +88,7 @@ def test_damaged_bytes_are_refused_or_still_a_message(
 @given(st.data())
 def test_a_server_merges_what_was_decoded_or_refuses_it(width: Any, data: st.DataObject) -> None:
     """Numbers of any size and sign may stand where rows, scales, shed and lost do."""
-    sent = fb.Upload(0, NARROW[width], np.arange(3.0), 12)
+    sent = fb.Upload(0, fb.Statistics(NARROW[width], np.arange(3.0), 12))
     whole = bytearray(wire.encode(sent))
     for _ in range(data.draw(st.integers(1, 6))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
@@ -91,8 +105,23 @@ def test_a_server_merges_what_was_decoded_or_refuses_it(width: Any, data: st.Dat
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(errors.InvalidMessage, match="format 2"):
-        wire.decode(msgspec.msgpack.encode(["collect", 2]))
+    with pytest.raises(errors.InvalidMessage, match="format 3"):
+        wire.decode(msgspec.msgpack.encode(["collect", 3, {}]))
+
+
+@pytest.mark.parametrize("written", [["collect", 1, {}], ["collect", 2]])
+def test_a_map_at_the_end_is_what_tells_format_2_from_1(written: list[object]) -> None:
+    with pytest.raises(errors.InvalidMessage, match="map") as caught:
+        wire.decode(msgspec.msgpack.encode(written))
+    assert caught.value.field == "more"
+
+
+def test_optional_fields_of_a_later_version_are_passed_over() -> None:
+    written = msgspec.msgpack.decode(wire.encode_sync(SYNC))
+    written[8]["weather"] = [1, 2]
+    written[7][6]["losses"] = b"later"
+    again = wire.decode_sync(msgspec.msgpack.encode(written))
+    assert wire.encode_sync(again) == wire.encode_sync(SYNC)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +130,7 @@ def test_another_format_is_refused() -> None:
 def test_shapes_that_ask_for_too_much_are_refused(shape: list[int]) -> None:
     rows = [shape, b""]
     moment = [[3], np.zeros(3).tobytes()]
-    data = msgspec.msgpack.encode(["upload", 1, 0, ["sketch", rows, 0.0, 3, None], moment, 1])
+    data = msgspec.msgpack.encode(["upload", 2, 0, ["sketch", rows, 0.0, 3, None], moment, 1, {}])
     with pytest.raises(errors.InvalidMessage):
         wire.decode(data)
 
@@ -110,43 +139,77 @@ RECIPE = fb.FSCLB(dimension=3, sketch_size=3, agents=2)
 LIFE = bytes(range(16))
 PARAMS = msgspec.json.encode(RECIPE.params)
 LIMITS = wire.Limits(arm_norm=1.0, reward=2.0, count=1000)
-SYNC = wire.Sync("0123456789abcdef", LIFE, 5, fb.Upload(0, SKETCH, np.arange(3.0), 12))
+SYNC = wire.Sync(
+    "0123456789abcdef", LIFE, 5, fb.Upload(0, fb.Statistics(SKETCH, np.arange(3.0), 12))
+)
 ONE_ROW = fb.Sketch(np.array([[1.5, 0.0]]), 0.5, 2)
 SMALL_SYNC = wire.Sync(
-    "0123456789abcdef", LIFE, 5, fb.Upload(0, ONE_ROW, np.array([0.5, -1]), 2), 3
+    "0123456789abcdef", LIFE, 5, fb.Upload(0, fb.Statistics(ONE_ROW, np.array([0.5, -1]), 2)), 3
 )
-SMALL_DOWNLOAD = fb.Download(fb.Gram(np.array([[2.25]])), np.array([1.0]), 300, 7)
+SMALL_DOWNLOAD = fb.Download(fb.Statistics(fb.Gram(np.array([[2.25]])), np.array([1.0]), 300), 7)
 
-# Written out by hand from docs/wire.md. Each line is a field.
-GOLDEN_UPLOAD = (
-    "96 a675706c6f6164 01 00"
-    "95 a6736b65746368  92 920102 c410 000000000000f83f 0000000000000000  cb3fe0000000000000 02 c0"
-    "92 9102 c410 000000000000e03f 000000000000f0bf"
-    "02"
-)
-GOLDEN_DOWNLOAD = (
-    "96 a8646f776e6c6f6164 01"
-    "92 a46772616d  92 920101 c408 0000000000000240"
-    "92 9101 c408 000000000000f03f"
-    "cd012c 07"
-)
-GOLDEN_SYNC = (
-    "98 a473796e63 01 b030313233343536373839616263646566 08"
-    "c410 000102030405060708090a0b0c0d0e0f 03 05" + GOLDEN_UPLOAD
-)
-GOLDEN_SYNCED = (
-    "98 a673796e636564 01 b030313233343536373839616263646566 08 c3 05 06" + GOLDEN_DOWNLOAD
-)
-GOLDEN_JOINED = (
-    "99 a66a6f696e6564 01 b030313233343536373839616263646566 08 a54653434c42 c4027b7d"
-    "93 cb3ff0000000000000 cb4000000000000000 cd03e8 04"
-)
+# Written out by hand from docs/wire.md. Each line is a field. Format 2 has one more: a map.
+GOLDEN_UPLOAD = {
+    form: (
+        f"{'96' if form == 1 else '97'} a675706c6f6164 0{form} 00"
+        "95 a6736b65746368  92 920102 c410 000000000000f83f 0000000000000000"
+        "cb3fe0000000000000 02 c0"
+        "92 9102 c410 000000000000e03f 000000000000f0bf"
+        f"02 {'' if form == 1 else '80'}"
+    )
+    for form in wire.FORMATS
+}
+GOLDEN_REWARDS = "81 a772657761726473 93 02 cbbfe0000000000000 cb3ff4000000000000"
+GOLDEN_DOWNLOAD = {
+    form: (
+        f"{'96' if form == 1 else '97'} a8646f776e6c6f6164 0{form}"
+        "92 a46772616d  92 920101 c408 0000000000000240"
+        "92 9101 c408 000000000000f03f"
+        f"cd012c 07 {'' if form == 1 else '80'}"
+    )
+    for form in wire.FORMATS
+}
+GOLDEN_SYNC = {
+    form: (
+        f"{'98' if form == 1 else '99'} a473796e63 0{form} b030313233343536373839616263646566 08"
+        f"c410 000102030405060708090a0b0c0d0e0f 03 05 {GOLDEN_UPLOAD[form]}"
+        f"{'' if form == 1 else '80'}"
+    )
+    for form in wire.FORMATS
+}
+GOLDEN_SYNCED = {
+    form: (
+        f"{'98' if form == 1 else '99'} a673796e636564 0{form} b030313233343536373839616263646566"
+        f"08 c3 05 06 {GOLDEN_DOWNLOAD[form]} {'' if form == 1 else '80'}"
+    )
+    for form in wire.FORMATS
+}
+GOLDEN_JOINED = {
+    form: (
+        f"{'99' if form == 1 else '9a'} a66a6f696e6564 0{form} b030313233343536373839616263646566"
+        "08 a54653434c42 c4027b7d 93 cb3ff0000000000000 cb4000000000000000 cd03e8 04"
+    )
+    for form in wire.FORMATS
+}
+every_format = pytest.mark.parametrize("form", wire.FORMATS)
 
 
-def test_golden_bytes_of_messages() -> None:
-    assert wire.encode(SMALL_SYNC.upload) == bytes.fromhex(GOLDEN_UPLOAD)
-    assert wire.encode(SMALL_DOWNLOAD) == bytes.fromhex(GOLDEN_DOWNLOAD)
-    assert wire.encode(fb.Collect()) == bytes.fromhex("92 a7636f6c6c656374 01")
+@every_format
+def test_golden_bytes_of_messages(form: int) -> None:
+    assert wire.encode(SMALL_SYNC.upload, format=form) == bytes.fromhex(GOLDEN_UPLOAD[form])
+    assert wire.encode(SMALL_DOWNLOAD, format=form) == bytes.fromhex(GOLDEN_DOWNLOAD[form])
+    collect = "92 a7636f6c6c656374 01" if form == 1 else "93 a7636f6c6c656374 02 80"
+    assert wire.encode(fb.Collect(), format=form) == bytes.fromhex(collect)
+
+
+def test_golden_bytes_of_rewards() -> None:
+    upload = SMALL_SYNC.upload
+    paid = replace(upload.statistics, rewards=fb.Rewards(2, -0.5, 1.25))
+    written = bytes.fromhex(GOLDEN_UPLOAD[2].removesuffix("80") + GOLDEN_REWARDS)
+    assert wire.encode(fb.Upload(0, paid)) == written
+    again = wire.decode(written)
+    assert isinstance(again, fb.Upload)
+    assert again.statistics.rewards == fb.Rewards(2, -0.5, 1.25)
 
 
 # One row, 3/2 and -1/2 as codes times a scale of 2; int8: 127 and -42 times 2^-6.
@@ -160,10 +223,10 @@ GOLDEN_ROWS = {
 
 def golden_narrow(width: str) -> str:
     return (
-        "96 a675706c6f6164 01 00"
+        "97 a675706c6f6164 02 00"
         f"96 a66e6172726f77 {GOLDEN_ROWS[width]} cb3fe0000000000000 02 cb3fd0000000000000"
         "92 9102 c40c 0000f03f 0000003f 000080bf"
-        "02"
+        "02 80"
     )
 
 
@@ -177,7 +240,7 @@ def test_golden_bytes_of_narrow_uploads(width: str) -> None:
     }[width]
     narrow = Narrow(width, codes, np.array([scale]), 0.5, 2, 0.25)
     data = bytes.fromhex(golden_narrow(width))
-    assert wire.encode(fb.Upload(0, narrow, np.array([0.5, -1.0]), 2)) == data
+    assert wire.encode(fb.Upload(0, fb.Statistics(narrow, np.array([0.5, -1.0]), 2))) == data
     again = wire.decode(data)
     assert isinstance(again, fb.Upload)
     assert isinstance(again.summary, Narrow)
@@ -187,43 +250,47 @@ def test_golden_bytes_of_narrow_uploads(width: str) -> None:
     assert (again.summary.shed, again.summary.size, again.summary.lost) == (0.5, 2, 0.25)
 
 
-def test_golden_bytes_of_a_sync() -> None:
-    data = bytes.fromhex(GOLDEN_SYNC)
-    assert wire.encode_sync(SMALL_SYNC) == data
+@every_format
+def test_golden_bytes_of_a_sync(form: int) -> None:
+    data = bytes.fromhex(GOLDEN_SYNC[form])
+    assert wire.encode_sync(replace(SMALL_SYNC, format=form)) == data
     again = wire.decode_sync(data)
-    assert (again.fingerprint, again.life) == ("0123456789abcdef", LIFE)
+    assert (again.fingerprint, again.life, again.format) == ("0123456789abcdef", LIFE, form)
     assert (again.born, again.sequence) == (3, 5)
-    assert wire.encode(again.upload) == bytes.fromhex(GOLDEN_UPLOAD)
+    assert wire.encode(again.upload, format=form) == bytes.fromhex(GOLDEN_UPLOAD[form])
 
 
-def test_golden_bytes_of_an_answer() -> None:
-    data = bytes.fromhex(GOLDEN_SYNCED)
-    answer = wire.Synced("0123456789abcdef", True, 5, 6, SMALL_DOWNLOAD)
+@every_format
+def test_golden_bytes_of_an_answer(form: int) -> None:
+    data = bytes.fromhex(GOLDEN_SYNCED[form])
+    answer = wire.Synced("0123456789abcdef", True, 5, 6, SMALL_DOWNLOAD, format=form)
     assert wire.encode_synced(answer) == data
     again = wire.decode_synced(data)
-    assert (again.fingerprint, again.merged) == ("0123456789abcdef", True)
+    assert (again.fingerprint, again.merged, again.format) == ("0123456789abcdef", True, form)
     assert (again.sequence, again.version, again.download.version) == (5, 6, 7)
     assert wire.encode(again.download) == wire.encode(SMALL_DOWNLOAD)
-    assert again.digest == hashlib.sha256(bytes.fromhex(GOLDEN_DOWNLOAD)).hexdigest()
+    assert again.digest == hashlib.sha256(bytes.fromhex(GOLDEN_DOWNLOAD[form])).hexdigest()
 
 
+@every_format
 @pytest.mark.parametrize("download", [SMALL_DOWNLOAD, None])
-def test_golden_bytes_of_joining(download: fb.Download | None) -> None:
-    data = bytes.fromhex(GOLDEN_JOINED + (GOLDEN_DOWNLOAD if download else "c0"))
-    joined = wire.Joined("0123456789abcdef", "FSCLB", b"{}", LIMITS, download, 4)
+def test_golden_bytes_of_joining(download: fb.Download | None, form: int) -> None:
+    last = (GOLDEN_DOWNLOAD[form] if download else "c0") + ("" if form == 1 else "80")
+    data = bytes.fromhex(GOLDEN_JOINED[form] + last)
+    joined = wire.Joined("0123456789abcdef", "FSCLB", b"{}", LIMITS, download, 4, format=form)
     assert wire.encode_joined(joined) == data
     again = wire.decode_joined(data)
     assert (again.recipe, again.params, again.limits) == ("FSCLB", b"{}", LIMITS)
-    assert again.lives == 4
+    assert (again.lives, again.format) == (4, form)
     assert (again.download is None) == (download is None)
-    assert again.digest == (wire.digest(download) if download else "")
+    assert again.digest == (wire.digest(download, format=form) if download else "")
     assert wire.encode_joined(again) == data
 
 
 def test_a_digest_is_of_the_bytes_that_came_however_they_would_be_written_here() -> None:
     """A moment just above a power of two, rounded to it, would be written with another scale."""
     moment = np.array([0.5 + 2.0**-40, 0.0, 0.0])
-    sent = fb.Download(NARROW["int8"], moment, 9, 4)
+    sent = fb.Download(fb.Statistics(NARROW["int8"], moment, 9), 4)
     read = wire.decode_synced(wire.encode_synced(wire.Synced("0" * 16, True, 1, 4, sent)))
     assert read.digest == wire.digest(sent) == hashlib.sha256(wire.encode(sent)).hexdigest()
     assert read.digest != wire.digest(read.download)
@@ -237,7 +304,7 @@ def test_params_on_the_wire_are_the_recipe_again() -> None:
 
 def test_the_fingerprint_is_of_the_whole_recipe() -> None:
     mark = wire.fingerprint(RECIPE)
-    assert mark == hashlib.sha256(repr(RECIPE).encode()).hexdigest()[:16]
+    assert mark == hashlib.sha256(RECIPE.identity.encode()).hexdigest()[:16]
     others = [
         fb.FSCLB(dimension=3, sketch_size=3, agents=3),
         fb.FSCLB(dimension=3, sketch_size=3, agents=2, ridge=2.0),
@@ -247,7 +314,7 @@ def test_the_fingerprint_is_of_the_whole_recipe() -> None:
 
 
 NARROW_SYNC = wire.Sync(
-    "0123456789abcdef", LIFE, 5, fb.Upload(0, NARROW["int8"], np.arange(3.0), 1)
+    "0123456789abcdef", LIFE, 5, fb.Upload(0, fb.Statistics(NARROW["int8"], np.arange(3.0), 1))
 )
 ONE = np.float64(1.0).tobytes()[4:]  # as a scale
 
@@ -266,7 +333,9 @@ def _without(place: tuple[int, ...], value: object, sync: wire.Sync = SYNC) -> b
     ("field", "place", "value"),
     [
         ("sync", (0,), "synk"),
-        ("format", (1,), 2),
+        ("format", (1,), 3),
+        ("more", (1,), 1),
+        ("more", (8,), []),
         ("format", (1,), "1"),
         ("fingerprint", (2,), "0123456789abcdeg"),
         ("fingerprint", (2,), "0123"),
@@ -284,7 +353,9 @@ def _without(place: tuple[int, ...], value: object, sync: wire.Sync = SYNC) -> b
         ("sequence", (6,), 1.5),
         ("upload", (7,), None),
         ("upload", (7, 0), "download"),
-        ("upload.format", (7, 1), 2),
+        ("upload.format", (7, 1), 3),
+        ("upload.more.rewards", (7, 6), {"rewards": [1, 2.0]}),
+        ("upload.more.rewards", (7, 6), {"rewards": [-1, 2.0, 3.0]}),
         ("upload.agent", (7, 2), "phone"),
         ("upload.summary", (7, 3), ["cube", 1]),
         ("upload.summary", (7, 3, 2), "much"),
@@ -304,7 +375,7 @@ def test_a_bad_field_is_named(field: str, place: tuple[int, ...], value: object)
     with pytest.raises(errors.InvalidMessage) as caught:
         wire.decode_sync(_without(place, value))
     assert caught.value.field == field
-    assert str(caught.value).startswith(f"{field}: got ")
+    assert str(caught.value).startswith(f"{field}: ")
 
 
 @pytest.mark.parametrize(
@@ -341,7 +412,7 @@ def test_a_bad_field_of_a_narrow_message_is_named(
     with pytest.raises(errors.InvalidMessage) as caught:
         wire.decode_sync(_without(place, value, NARROW_SYNC))
     assert caught.value.field == field
-    assert str(caught.value).startswith(f"{field}: got ")
+    assert str(caught.value).startswith(f"{field}: ")
 
 
 @pytest.mark.parametrize(
@@ -355,7 +426,8 @@ def test_a_bad_field_of_a_narrow_message_is_named(
 )
 def test_codes_that_are_no_numbers(width: str, codes: np.ndarray[Any, Any]) -> None:
     rows = [[1, 3], ONE + codes.tobytes()]
-    upload = ["upload", 1, 0, ["narrow", width, rows, 0.0, 3, None], [[3], ONE + bytes(12)], 1]
+    narrow = ["narrow", width, rows, 0.0, 3, None]
+    upload = ["upload", 2, 0, narrow, [[3], ONE + bytes(12)], 1, {}]
     with pytest.raises(errors.InvalidMessage) as caught:
         wire.decode(msgspec.msgpack.encode(upload))
     assert caught.value.field == "summary.rows"
@@ -377,92 +449,47 @@ def test_missing_and_surplus_fields_are_refused() -> None:
             wire.decode_sync(data)
 
 
-AS_FIRST = "as its first element; expected"
-SYNC_PARTS = "'sync', format, fingerprint, width, life, born, sequence, upload"
-SKETCH_PARTS = "'sketch', rows, shed, size, lost"
-
-
 @pytest.mark.parametrize(
     ("place", "value", "told"),
     [
-        ((0,), "synk", f"sync: got 'synk' {AS_FIRST} 'sync'."),
-        ((0,), "s" * 41, f"sync: got a text of 41 letters {AS_FIRST} 'sync'."),
-        ((2,), "0123", "fingerprint: got '0123'; expected a text that matches ^[0-9a-f]{16}$."),
-        ((3,), None, "width: got nil; expected an integer."),
-        ((4,), bytes(15), "life: got 15 bytes; expected 16 bytes."),
-        ((4,), bytes(300), "life: got 300 bytes; expected 16 bytes."),
-        ((4,), {}, "life: got a map; expected 16 bytes."),
-        ((4,), msgspec.msgpack.Ext(5, b"x"), "life: got a value of another kind; expected 16 "),
-        ((6,), 0, f"sequence: got 0; expected an integer from 1 to {2**63 - 1}."),
-        ((6,), True, f"sequence: got true; expected an integer from 1 to {2**63 - 1}."),
-        ((7,), [0] * 70_000, f"upload: got another value {AS_FIRST} 'upload'."),
-        (
-            (7, 3),
-            3,
-            "upload.summary: got 3; expected an array that begins with 'gram' or 'sketch' ",
-        ),
-        (
-            (7, 3),
-            ["cube"],
-            f"upload.summary: got 'cube' {AS_FIRST} 'gram' or 'sketch' or 'narrow'.",
-        ),
-        ((7, 3, 4), "all", "upload.summary: got 'all' as lost; expected a number or nil."),
-        (
-            (7, 3, 1, 0),
-            9,
-            "upload.summary: got 9 as rows.shape; expected an array of 2: an integer",
-        ),
-        ((7, 4, 0), ["3"], "upload.moment.shape: got '3' as element 0; expected an integer."),
+        ((0,), "synk", "sync: Invalid value 'synk'."),
+        ((2,), "0123", "fingerprint: Expected str matching regex '^[0-9a-f]{16}$'."),
+        ((3,), None, "width: Expected int, got None."),
+        ((4,), bytes(15), "life: Expected bytes of length >= 16."),
+        ((6,), 0, "sequence: Expected int >= 1."),
+        ((7, 3), 3, "upload.summary: Expected array, got int."),
+        ((7, 3, 1, 1), b"1234567", "upload.summary.rows: an array of shape (2, 3) in 7 bytes; it"),
+        ((7, 4, 0), ["3"], "upload.moment.shape: Expected int, got str."),
     ],
 )
-def test_a_refusal_says_what_came_and_what_belongs_there(
+def test_a_refusal_says_what_is_wrong_in_plain_words(
     place: tuple[int, ...], value: object, told: str
 ) -> None:
     with pytest.raises(errors.InvalidMessage) as caught:
         wire.decode_sync(_without(place, value))
     assert str(caught.value).startswith(told)
-
-
-@pytest.mark.parametrize(
-    ("place", "count", "parts"),
-    [
-        ((), 8, SYNC_PARTS),
-        ((7,), 6, "'upload', format, agent, summary, moment, count"),
-        ((7, 3), 5, SKETCH_PARTS),
-        ((7, 3, 1), 2, "shape, data"),
-        ((7, 4), 2, "shape, data"),
-        ((7, 4, 0), 1, "an integer"),
-    ],
-)
-@pytest.mark.parametrize("more", [-1, 1, 2, 20])
-def test_elements_are_counted_alike_whether_too_many_or_too_few(
-    place: tuple[int, ...], count: int, parts: str, more: int
-) -> None:
-    whole = msgspec.msgpack.decode(wire.encode_sync(SYNC))
-    part = whole
-    for index in place:
-        part = part[index]
-    part[:] = part[:more] if more < 0 else [*part, *[1] * more]
-    with pytest.raises(errors.InvalidMessage) as caught:
-        wire.decode_sync(msgspec.msgpack.encode(whole))
-    assert f": got an array of {count + more}" in str(caught.value)
-    assert f"; expected an array of {count}: {parts}." in str(caught.value)
+    assert str(caught.value).endswith("See docs/wire.md, or send what fedbandit.wire encodes.")
 
 
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"", "sync: got 0 bytes that are not one ("),
+        (b"", "sync: these 0 bytes are not one whole message: "),
         (wire.encode_sync(SYNC) + b"\x00", "trailing characters"),
         (wire.encode_sync(SYNC)[:-1], "truncated"),
-        (b"\x98\xa2\xff\xff" + bytes(20), "sync: got a text that is not UTF-8; expected one whole"),
+        (b"\x98\xa2\xff\xff" + bytes(20), "sync: a text in it is not UTF-8."),
     ],
 )
 def test_what_is_no_message_at_all(data: bytes, told: str) -> None:
     with pytest.raises(errors.InvalidMessage) as caught:
         wire.decode_sync(data)
     assert told in str(caught.value)
-    assert "; expected one whole message in format 1 and nothing after it." in str(caught.value)
+
+
+def test_a_refusal_is_short_whatever_came() -> None:
+    with pytest.raises(errors.InvalidMessage) as caught:
+        wire.decode_sync(_without((0,), "s" * 10_000))
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("head", [b"", b"\x98\xa4sync\x01"])
@@ -509,12 +536,12 @@ def test_any_bytes_are_an_envelope_or_refused(kind: str, data: st.DataObject) ->
 
 
 def _check_is_one_sentence(error: errors.InvalidMessage) -> None:
-    """It names the field, what came and what was expected, each once, in words of our own."""
+    """It names the field and says what is wrong, in one line."""
     told = str(error)
-    assert told.startswith(f"{error.field}: got ")
-    assert told.count("; expected ") == 1
-    assert "Expected" not in told
-    assert "`" not in told.partition("; expected ")[2]
+    assert told.startswith(f"{error.field}: ")
+    assert "`" not in told
+    assert "\n" not in told
+    assert len(told) < 400
 
 
 @pytest.mark.parametrize("kind", ENVELOPES)

@@ -129,7 +129,7 @@ async def _ask(app: Any, method: str, target: str, kind: bytes, body: bytes) -> 
 def seeds() -> list[bytes]:
     """Return a good request to every endpoint."""
     download = RECIPE.server().download()
-    upload = fb.Upload(0, download.summary, download.moment, 1)
+    upload = fb.Upload(0, fb.Statistics(download.summary, download.moment, 1))
     sync = wire.encode_sync(wire.Sync(wire.fingerprint(RECIPE), bytes(16), 1, upload))
     question = (
         b'{"eventId": "e", "contextFeatures": [{"a": {"b": 0.5}, "c": "d"}], "excludedActions": '

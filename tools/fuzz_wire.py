@@ -73,7 +73,7 @@ def seeds() -> list[bytes]:
         empty = server.download()
         server.receive(upload)
         for told in (empty, server.download()):
-            sent = fb.Upload(0, told.summary, told.moment, max(told.count, 1))
+            sent = fb.Upload(0, fb.Statistics(told.summary, told.moment, max(told.count, 1)))
             limits = served.model.limits
             joined = wire.Joined(mark, served.recipe.name, b"{}", limits, told)
             found += [

@@ -28,6 +28,7 @@ from fedbandit.core.recipes import (
     Random,
 )
 from fedbandit.core.server import Server
+from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.core.theory import Bounds
 from fedbandit.simulation import Trace, simulate
 from fedbandit.worlds import Round, World
@@ -57,9 +58,11 @@ __all__ = [
     "LinUCB",
     "Random",
     "Recipe",
+    "Rewards",
     "Round",
     "Server",
     "Sketch",
+    "Statistics",
     "Trace",
     "Upload",
     "World",
@@ -78,3 +81,8 @@ def __getattr__(name: str) -> object:
 
         return getattr(client, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List what is imported on demand as well."""
+    return sorted({*globals(), *__all__})

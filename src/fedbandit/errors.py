@@ -10,6 +10,7 @@
     │   ├── OutOfOrder           ``observe`` without a ``choose``
     │   ├── InvalidState         a saved state that does not fit
     │   ├── UnknownName          a name that is not there, with the nearest one that is
+    │   │   └── UnknownParameter a parameter that a recipe does not have
     │   ├── DataError            a data set that cannot be read or used
     │   ├── OutputError          a place that cannot be written
     │   ├── StoreError           a coordinator's store that cannot be opened, read or written
@@ -63,6 +64,10 @@ class InvalidState(LocalError, ValueError):
 
 class UnknownName(LocalError, LookupError):
     """A name that does not exist; the message offers the nearest one that does."""
+
+
+class UnknownParameter(UnknownName, TypeError):
+    """A parameter that a recipe does not have; the message offers the nearest one that it has."""
 
 
 class DataError(LocalError, ValueError):

@@ -14,8 +14,10 @@ from fedbandit import wire
 from fedbandit.core.agent import Agent
 from fedbandit.core.checks import whole
 from fedbandit.core.messages import Message, Upload
+from fedbandit.core.parts.choice import Policy, Turn
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
+from fedbandit.core.statistics import Base
 from fedbandit.errors import InvalidParameter, complaint
 from fedbandit.worlds.round import Round, World
 
@@ -98,14 +100,15 @@ class Played(NamedTuple):
 def warm_up(recipe: Recipe) -> None:
     """Do once everything that agents and server do, so that nothing is compiled on the clock."""
     memory, d = recipe.parts.memory, recipe.dimension
-    base = memory.empty()
-    pending = memory.pending(base, memory.read(base))
+    base = Base(memory.empty(), memory)
+    pending = memory.pending(base)
     arms = np.random.default_rng(0).standard_normal((memory.capacity + 2, d))
     for x in arms:
         pending.absorb(x, 1.0, 1.0)
     pending.growth_exceeds(0.0)
-    merged = base.merge(pending.summary()).merge(pending.summary())
-    memory.read(merged).best(arms, arms[0], 1.0, np.empty_like(arms), np.empty(len(arms)))
+    merged = base.statistics.summary.merge(pending.summary()).merge(pending.summary())
+    policy = Policy(memory.read(merged), arms[0], 1.0)
+    recipe.parts.choice(policy, arms, Turn(0, 0))
 
 
 def _round(agents: list[Agent], server: Server, t: int, this: Round) -> Played:

@@ -384,7 +384,7 @@ def test_of_what_is_set_aside_the_newest_is_kept(tmp_path: Path) -> None:
 
 
 def numbered(number: int) -> fb.Upload:
-    return fb.Upload(0, fb.Gram(np.eye(2) * number), np.zeros(2), number + 1)
+    return fb.Upload(0, fb.Statistics(fb.Gram(np.eye(2) * number), np.zeros(2), number + 1))
 
 
 @pytest.mark.parametrize("field", ["sequence", "token", "uploads"])
@@ -480,7 +480,7 @@ def test_joined_uploads_stand_for_both(recipe: fb.Recipe) -> None:
         assert made is not None
         return made
 
-    both = recipe.agent(0).joined(upload(0, 2), upload(2, 3))
+    both = recipe.agent(0).combined(upload(0, 2), upload(2, 3))
     assert_array_equal(both.moment, 2 * np.array(counted(3)))
     assert both.count == 3
     decoded, server = wire.decode(wire.encode(both)), recipe.server()

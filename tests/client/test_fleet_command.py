@@ -214,8 +214,8 @@ def test_sizes_are_those_of_real_messages() -> None:
 
     recipe = fb.FedLinUCB(dimension=7, agents=2)
     agent, server = recipe.agent(0), recipe.server()
-    agent.observe(np.ones(7), 1.0)
-    upload = agent.receive(fb.Collect()) or fb.Upload(0, fb.Gram(np.eye(7)), np.zeros(7), 1)
+    upload = agent.observe(np.ones(7), 1.0)
+    assert upload is not None
     server.receive(upload)
     sync = wire.Sync(wire.fingerprint(recipe), bytes(16), 1, upload)
     synced = wire.Synced(wire.fingerprint(recipe), True, 1, 1, server.download())

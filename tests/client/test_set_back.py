@@ -109,7 +109,7 @@ def test_who_is_up_to_date_downloads_nothing_after_a_restart(
         assert agent.sync()
         assert agent.status().bytes_down < 1000 < 8 * D * D
         assert_array_equal(agent.decide(np.eye(D)).mean, before.mean)
-    assert twin.requests[-1] == f"state?have={wire.digest(twin.server.download())}"
+    assert twin.requests[-1] == wire.state_path(wire.digest(twin.server.download()))
 
 
 def test_a_record_without_a_digest_is_read_and_asks_for_a_download() -> None:

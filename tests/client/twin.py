@@ -54,7 +54,7 @@ class Twin:
         pass
 
     def _joined(self, path: str) -> bytes:
-        current = path == f"state?have={wire.digest(self.server.download())}"
+        current = path == wire.state_path(wire.digest(self.server.download()))
         return wire.encode_joined(
             wire.Joined(
                 self.fingerprint,

@@ -14,6 +14,7 @@ import fedbandit as fb
 from fedbandit import errors
 from fedbandit.core.memory.summary import empty_gram, empty_sketch
 from fedbandit.core.messages import Download
+from fedbandit.core.statistics import Statistics
 
 D, M = 6, 3
 BUILDS: dict[str, Callable[[], fb.Recipe]] = {
@@ -230,7 +231,9 @@ def test_keeping_what_is_held_already_or_does_not_fit() -> None:
         assert_same_state(keeper.state(), before)
 
 
-@pytest.mark.parametrize("upload", [None, 5, fb.Upload(1, fb.Gram(np.eye(D)), np.zeros(D), 1)])
+@pytest.mark.parametrize(
+    "upload", [None, 5, fb.Upload(1, fb.Statistics(fb.Gram(np.eye(D)), np.zeros(D), 1))]
+)
 def test_keeping_what_is_no_upload_of_ones_own(upload: Any) -> None:
     agent = fb.FedLinUCB(dimension=D, agents=M).agent(0)
     before = agent.state()
@@ -255,7 +258,7 @@ def test_trust_does_not_spread() -> None:
     assert np.isfinite(merged.rows).all()
     server = fb.FedLinUCB(dimension=D, agents=M).server()
     with pytest.raises(errors.InvalidMessage):
-        server.receive(fb.Upload(0, gram.merge(broken), np.zeros(D), 1))
+        server.receive(fb.Upload(0, fb.Statistics(gram.merge(broken), np.zeros(D), 1)))
 
 
 def test_async_agents_hold_exactly_what_the_server_thinks_they_hold() -> None:
@@ -351,7 +354,7 @@ def test_states_that_do_not_fit(recipe: fb.Recipe) -> None:
     ):
         with pytest.raises(errors.InvalidState, match="sketch_size=5"):
             restore(other, state)
-        for key in state:
+        for key in (each for each in state if not each.endswith("rewards")):
             with pytest.raises(errors.InvalidState, match=key.split(".")[-1]):
                 restore(recipe, {k: v for k, v in state.items() if k != key})
         for key in [key for key in state if key.endswith("moment")]:
@@ -380,7 +383,7 @@ def test_nobody_can_write_into_a_message() -> None:
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 7.0
     with pytest.raises(ValueError, match="read-only"):
-        server.summary.rows[:] = 7.0  # type: ignore[attr-defined]
+        server.summary.rows[:] = 7.0
 
 
 def test_a_late_answer_to_a_sync_that_is_over_is_answered_by_nobody() -> None:
@@ -401,22 +404,30 @@ def foreign_uploads() -> dict[str, Any]:
     skewed = np.array([[1.0] + [0.0] * (D - 1), [1.0, 0.1] + [0.0] * (D - 2)])
     return {
         "no upload": "hello",
-        "agent as text": fb.Upload("0", sketch, np.zeros(D), 1),  # type: ignore[arg-type]
-        "float count": fb.Upload(0, sketch, np.zeros(D), 1.5),  # type: ignore[arg-type]
-        "moment of whole numbers": fb.Upload(0, sketch, np.zeros(D, dtype=int), 1),
-        "skewed rows": fb.Upload(0, fb.Sketch(skewed, 0.5, 3), np.zeros(D), 1),
-        "huge rows": fb.Upload(0, fb.Sketch(np.eye(2, D) * 1e200, 0.5, 3), np.zeros(D), 1),
-        "agent": fb.Upload(M, sketch, np.zeros(D), 1),
-        "kind": fb.Upload(0, fb.Gram(np.eye(D)), np.zeros(D), 1),
-        "size": fb.Upload(0, fb.Sketch(np.eye(2, D), 0.5, 4), np.zeros(D), 1),
-        "rows": fb.Upload(0, fb.Sketch(np.eye(3, D), 0.5, 3), np.zeros(D), 1),
-        "dimension": fb.Upload(0, fb.Sketch(np.eye(2, D + 1), 0.5, 3), np.zeros(D), 1),
-        "shed": fb.Upload(0, fb.Sketch(np.eye(2, D), -0.5, 3), np.zeros(D), 1),
-        "nan shed": fb.Upload(0, fb.Sketch(np.eye(2, D), float("nan"), 3), np.zeros(D), 1),
-        "nan rows": fb.Upload(0, fb.Sketch(np.full((2, D), np.nan), 0.5, 3), np.zeros(D), 1),
-        "moment": fb.Upload(0, sketch, np.zeros(D + 1), 1),
-        "nan moment": fb.Upload(0, sketch, np.full(D, np.nan), 1),
-        "count": fb.Upload(0, sketch, np.zeros(D), -1),
+        "agent as text": fb.Upload("0", fb.Statistics(sketch, np.zeros(D), 1)),  # type: ignore[arg-type]
+        "float count": fb.Upload(0, fb.Statistics(sketch, np.zeros(D), 1.5)),  # type: ignore[arg-type]
+        "moment of whole numbers": fb.Upload(0, fb.Statistics(sketch, np.zeros(D, dtype=int), 1)),
+        "skewed rows": fb.Upload(0, fb.Statistics(fb.Sketch(skewed, 0.5, 3), np.zeros(D), 1)),
+        "huge rows": fb.Upload(
+            0, fb.Statistics(fb.Sketch(np.eye(2, D) * 1e200, 0.5, 3), np.zeros(D), 1)
+        ),
+        "agent": fb.Upload(M, fb.Statistics(sketch, np.zeros(D), 1)),
+        "kind": fb.Upload(0, fb.Statistics(fb.Gram(np.eye(D)), np.zeros(D), 1)),
+        "size": fb.Upload(0, fb.Statistics(fb.Sketch(np.eye(2, D), 0.5, 4), np.zeros(D), 1)),
+        "rows": fb.Upload(0, fb.Statistics(fb.Sketch(np.eye(3, D), 0.5, 3), np.zeros(D), 1)),
+        "dimension": fb.Upload(
+            0, fb.Statistics(fb.Sketch(np.eye(2, D + 1), 0.5, 3), np.zeros(D), 1)
+        ),
+        "shed": fb.Upload(0, fb.Statistics(fb.Sketch(np.eye(2, D), -0.5, 3), np.zeros(D), 1)),
+        "nan shed": fb.Upload(
+            0, fb.Statistics(fb.Sketch(np.eye(2, D), float("nan"), 3), np.zeros(D), 1)
+        ),
+        "nan rows": fb.Upload(
+            0, fb.Statistics(fb.Sketch(np.full((2, D), np.nan), 0.5, 3), np.zeros(D), 1)
+        ),
+        "moment": fb.Upload(0, fb.Statistics(sketch, np.zeros(D + 1), 1)),
+        "nan moment": fb.Upload(0, fb.Statistics(sketch, np.full(D, np.nan), 1)),
+        "count": fb.Upload(0, fb.Statistics(sketch, np.zeros(D), -1)),
     }
 
 
@@ -436,7 +447,7 @@ def test_matrices_that_are_no_sums_of_squares(scale: Any) -> None:
     crooked[0, 1] = 0.5
     for matrix in (np.eye(D) * scale, crooked, np.ones((D, D)) - np.eye(D)):
         with pytest.raises(errors.InvalidMessage):
-            server.receive(fb.Upload(0, fb.Gram(matrix), np.zeros(D), 1))
+            server.receive(fb.Upload(0, fb.Statistics(fb.Gram(matrix), np.zeros(D), 1)))
     assert server.version == 0
 
 
@@ -444,10 +455,10 @@ def test_downloads_that_do_not_fit_change_nothing() -> None:
     agent = fb.FedLinUCB(dimension=D, agents=M).agent(0)
     before = agent.state()
     for message in (
-        Download(fb.Gram(np.eye(D + 1)), np.zeros(D), 1, 1),
-        Download(fb.Gram(np.full((D, D), np.inf)), np.zeros(D), 1, 1),
-        Download(fb.Sketch(np.eye(2, D), 0.0, 3), np.zeros(D), 1, 1),
-        Download(fb.Gram(np.eye(D)), np.zeros(D - 1), 1, 1),
+        Download(Statistics(fb.Gram(np.eye(D + 1)), np.zeros(D), 1), 1),
+        Download(Statistics(fb.Gram(np.full((D, D), np.inf)), np.zeros(D), 1), 1),
+        Download(Statistics(fb.Sketch(np.eye(2, D), 0.0, 3), np.zeros(D), 1), 1),
+        Download(Statistics(fb.Gram(np.eye(D)), np.zeros(D - 1), 1), 1),
         "hello",
     ):
         with pytest.raises(errors.InvalidMessage):

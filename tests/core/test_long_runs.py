@@ -6,6 +6,7 @@ import pytest
 import fedbandit as fb
 from fedbandit.core.memory.sketch_memory import SketchMemory
 from fedbandit.core.memory.summary import Sketch
+from fedbandit.core.statistics import Base
 
 
 def test_the_running_inverse_does_not_drift() -> None:
@@ -27,8 +28,7 @@ def test_repeated_shedding_does_not_drift(scale: float) -> None:
     """10,000 rank-one updates of a decaying spectrum, against an SVD at every step."""
     d, size, rng = 6, 4, np.random.default_rng(1)
     memory = SketchMemory(d, ridge=1.0, size=size)
-    base = memory.empty()
-    pending = memory.pending(base, memory.read(base))
+    pending = memory.pending(Base(memory.empty(), memory))
     rows, shed = np.zeros((0, d)), 0.0
     for x in scale * rng.standard_normal((10_000, d)) * 10.0 ** -np.arange(d):
         pending.absorb(x, 1.0, 1.0)

@@ -215,7 +215,7 @@ def test_the_wire_is_exact(
     sent = narrowed(Sketch(rows, 0.1, len(rows) + 2, lost), width)
     d = sent.dimension
     short = values(*rounded(np.array([moment[:d]]), "float32"), "float32")[0]
-    data = wire.encode(fb.Upload(3, sent, short, 7))
+    data = wire.encode(fb.Upload(3, fb.Statistics(sent, short, 7)))
     again = wire.decode(data)
     assert isinstance(again, fb.Upload)
     assert isinstance(again.summary, Narrow)

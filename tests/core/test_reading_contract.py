@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedbandit.core.memory.gram_memory import GramMemory, Memory
-from fedbandit.core.memory.pending import Pending
+from fedbandit.core.memory.contract import Memory, Pending, Summary
+from fedbandit.core.memory.gram_memory import GramMemory
 from fedbandit.core.memory.sketch_memory import SketchMemory
-from fedbandit.core.memory.summary import Gram, Sketch, Summary
+from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.statistics import Base, Statistics
 from tests.core.histories import histories
 
 Array = NDArray[np.float64]
@@ -36,18 +37,22 @@ def dense(memory: Memory, summary: Summary) -> Array:
     return summary.rows.T @ summary.rows + ridge * np.eye(D)
 
 
+def based(memory: Memory, summary: Summary) -> Base:
+    return Base(Statistics(summary, np.zeros(D), 0), memory)
+
+
 def filled(memory: Memory, base: Summary, arms: Array) -> Pending:
-    reading = memory.read(base)
-    pending = memory.pending(base, reading)
+    held = based(memory, base)
+    pending = memory.pending(held)
     for x in arms:
-        pending.absorb(x, float(reading.squared_widths(x[None])[0]), 1.0)
+        pending.absorb(x, float(held.reading.squared_widths(x[None])[0]), 1.0)
     return pending
 
 
 @every_memory
 @given(held=histories(dimension=D), asked=histories(dimension=D))
 def test_reading(memory: Memory, held: Array, asked: Array) -> None:
-    summary = filled(memory, memory.empty(), held).summary()
+    summary = filled(memory, memory.empty().summary, held).summary()
     reading, matrix = memory.read(summary), dense(memory, summary)
     loose = 1e-9 * (1 + np.sum(held**2)) * (1 + np.sum(asked**2))
     widths = np.einsum("kd,kd->k", asked, np.linalg.solve(matrix, asked.T).T)
@@ -69,9 +74,9 @@ def test_growth(name: str, held: Array, new: Array, alpha: float) -> None:
     Nobody triggers on an uncompensated sketch, whose matrix may shrink.
     """
     memory = MEMORIES[name]
-    base = filled(memory, memory.empty(), held).summary()
+    base = filled(memory, memory.empty().summary, held).summary()
     reading = memory.read(base)
-    pending = memory.pending(base, reading)
+    pending = memory.pending(based(memory, base))
     start = dense(memory, base)
     for x in new:
         pending.absorb(x, float(reading.squared_widths(x[None])[0]), 1.0)
@@ -90,7 +95,7 @@ def test_growth(name: str, held: Array, new: Array, alpha: float) -> None:
 @every_memory
 @given(held=histories(dimension=D, most=20), new=histories(dimension=D, most=20))
 def test_reading_of_base_and_pending_together(memory: Memory, held: Array, new: Array) -> None:
-    base = filled(memory, memory.empty(), held).summary()
+    base = filled(memory, memory.empty().summary, held).summary()
     pending = filled(memory, base, new)
     together = base.merge(pending.summary())
     y = np.arange(1.0, D + 1)
@@ -108,9 +113,9 @@ def test_reading_of_base_and_pending_together(memory: Memory, held: Array, new: 
 def test_moving_pending_data_to_another_base(
     memory: Memory, one: Array, two: Array, new: Array
 ) -> None:
-    first = filled(memory, memory.empty(), one).summary()
-    second = first.merge(filled(memory, memory.empty(), two).summary())
-    moved = filled(memory, first, new).over(second, memory.read(second))
+    first = filled(memory, memory.empty().summary, one).summary()
+    second = first.merge(filled(memory, memory.empty().summary, two).summary())
+    moved = filled(memory, first, new).over(based(memory, second))
     fresh = filled(memory, second, new)
     loose = 1e-8 * (1 + sum(np.sum(part**2) for part in (one, two, new)))
     y = np.ones(D)
@@ -122,7 +127,7 @@ def test_moving_pending_data_to_another_base(
 @every_memory
 @given(held=histories(dimension=D))
 def test_packing_is_exact(memory: Memory, held: Array) -> None:
-    summary = filled(memory, memory.empty(), held).summary()
+    summary = filled(memory, memory.empty().summary, held).summary()
     packed = memory.pack(summary)
     again = memory.pack(memory.unpack(packed))
     assert packed.keys() == again.keys()

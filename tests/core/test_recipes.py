@@ -146,13 +146,29 @@ def test_constructors_look_like_what_they_are() -> None:
     assert signature.return_annotation is fb.Recipe
     lean = inspect.signature(fb.FSCLB.lean)
     assert set(lean.parameters) < set(signature.parameters)
-    assert (fb.FSCLB.__name__, fb.FSCLB.lean.__qualname__) == ("FSCLB", "FSCLB.lean")
     assert repr(fb.FSCLB) == "<recipe FSCLB>"
-    assert "_FSCLB" not in pydoc.plain(pydoc.render_doc(fb.FSCLB))
+    helped = pydoc.plain(pydoc.render_doc(fb.FSCLB))
+    assert "__call__(self, *, dimension: int, sketch_size:" in helped
+    assert "lean(self, *, dimension: int" in helped
     assert "lean(*, dimension: int" in pydoc.plain(pydoc.render_doc(fb.FSCLB.lean))
+    assert "lean" in dir(fb.FSCLB)
     for build in (fb.FSCLB, fb.FSCLB.lean, fb.FedLinUCB):
-        assert pickle.loads(pickle.dumps(build)) is build
+        assert pickle.loads(pickle.dumps(build)) == build
         assert build.__doc__
+
+
+@pytest.mark.parametrize(
+    ("build", "wrong", "meant"),
+    [
+        (fb.FSCLB, "sketchsize", "sketch_size"),
+        (fb.FSCLB.lean, "Budget", "budget"),
+        (fb.FedLinUCB, "alhpa", "alpha"),
+        (fb.Random, "sede", "seed"),
+    ],
+)
+def test_a_misspelt_parameter_gets_the_nearest(build: Any, wrong: str, meant: str) -> None:
+    with pytest.raises(TypeError, match=f"no parameter '{wrong}'. Did you mean '{meant}'?"):
+        build(dimension=5, agents=1, **{wrong: 3})
 
 
 def test_parameters_are_keyword_only() -> None:

@@ -1,6 +1,7 @@
 """A sketch size that chooses itself: within its budget, and known to both sides."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from fedbandit.core.memory.summary import Sketch
 from fedbandit.errors import InvalidParameter
 
 D, M = 16, 3
+REWARDS = 33  # bytes of their sums, at most
 World = fb.worlds.Synthetic
 every_width = pytest.mark.parametrize("width", WIDTHS)
 
@@ -78,9 +80,9 @@ def test_no_message_exceeds_its_budget(width: Width) -> None:
     sizes = []
     for server, upload, download in play(recipe, World(dimension=D, arms=6, agents=M), 600):
         for message in (upload, download):
-            assert len(wire.encode(message)) <= budget
-            assert 2 <= size_of(message) <= recipe.parts.memory.empty().size  # type: ignore[attr-defined]
-        assert size_of(download) <= server.summary.size  # type: ignore[attr-defined]
+            assert len(wire.encode(message)) <= budget + REWARDS
+            assert 2 <= size_of(message) <= recipe.parts.memory.empty().summary.size
+        assert size_of(download) <= server.summary.size
         sizes.append(size_of(download))
     assert len(sizes) > 20
     assert max(sizes) >= 5
@@ -106,14 +108,17 @@ def test_the_largest_message_just_fits(d: int, width: Width) -> None:
     rows = np.zeros((size - 1, d))
     rows[np.arange(size - 1), np.arange(size - 1)] = np.arange(1.0, size)
     full = Sketch(rows, 0.1, size, 0.1)
-    summary, moment = recipe.parts.memory.uploaded(full, np.full(d, 0.1), None)
     largest = 2**32 - 1
+    observed = fb.Statistics(full, np.full(d, 0.1), largest)
+    sent = recipe.parts.memory.uploaded(observed, None)
     for message in (
-        fb.Upload(largest, summary, moment, largest),
-        fb.Download(summary, moment, largest, largest),
+        fb.Upload(largest, sent),
+        fb.Download(sent, largest),
     ):
         assert len(wire.encode(message)) <= budget
         assert len(wire.encode(message)) > budget - 40
+    paid = replace(sent, rewards=fb.Rewards(largest, 0.1, 0.1))
+    assert len(wire.encode(fb.Upload(largest, paid))) <= budget + REWARDS
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 50, 400])
@@ -201,15 +206,16 @@ def test_what_the_server_holds_is_whole_and_what_it_sends_is_rounded() -> None:
     recipe = fb.FSCLB.lean(dimension=D, agents=M)
     for server, _, download in play(recipe, World(dimension=D, arms=6, agents=M), 200):
         whole = server.whole()
-        assert whole.summary is server.summary
+        assert whole.statistics is server.statistics
         assert whole.moment.tobytes() == server.moment.tobytes()
         assert (whole.count, whole.version) == (download.count, download.version)
         again = wire.decode(wire.encode(whole))
         assert isinstance(again, fb.Download)
-        assert isinstance(again.summary, Sketch)
-        recipe.parts.memory.check(again.summary)
-        np.testing.assert_array_equal(again.summary.rows, server.summary.rows)  # type: ignore[attr-defined]
-        assert again.summary.lost == server.summary.lost  # type: ignore[attr-defined]
+        recipe.parts.memory.check(again.statistics)
+        summary: Any = again.statistics.summary
+        assert type(summary) is Sketch
+        np.testing.assert_array_equal(summary.rows, server.summary.rows)
+        assert summary.lost == server.summary.lost
 
 
 @every_width

@@ -23,7 +23,8 @@ def full_upload(recipe: Recipe, rows: int = 0) -> fb.Upload:
         assert agent.observe(lengths * rng.standard_normal(d), 1.0) is None
     upload = agent.receive(fb.Collect())
     assert upload is not None
-    return replace(upload, count=100)
+    rewards = replace(upload.statistics.rewards, count=100)
+    return fb.Upload(0, replace(upload.statistics, count=100, rewards=rewards))
 
 
 @settings(max_examples=25, deadline=None)

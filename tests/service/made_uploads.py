@@ -16,14 +16,14 @@ def upload_for(recipe: fb.Recipe, seed: int, *, count: int = 6) -> fb.Upload:
     arms = rng.standard_normal((count, recipe.dimension))
     arms /= np.linalg.norm(arms, axis=1, keepdims=True)
     moment = rng.uniform(-1, 1, count) @ arms
-    empty = recipe.parts.memory.empty()
+    empty = recipe.parts.memory.empty().summary
     summary: fb.Sketch | fb.Gram
     if isinstance(empty, fb.Sketch):
         summary = sketch_of(arms, shed=0.0, size=empty.size)
     else:
         matrix = arms.T @ arms
         summary = fb.Gram((matrix + matrix.T) / 2)
-    return fb.Upload(0, summary, moment, count)
+    return fb.Upload(0, fb.Statistics(summary, moment, count))
 
 
 def sync_for(

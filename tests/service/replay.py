@@ -1,6 +1,7 @@
 """What a coordinator must hold, worked out from what it told: uploads merged batch by batch."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -19,7 +20,9 @@ def receive_together(server: fb.Server, uploads: Sequence[fb.Upload]) -> None:
         others = [each.summary for each in uploads]
         sketches = [summary, *(each for each in others if isinstance(each, fb.Sketch))]
         rows, delta = shrink(np.vstack([each.rows for each in sketches]), summary.size)
-        server.summary = fb.Sketch(rows, sum(each.shed for each in sketches) + delta, summary.size)
+        shed = sum(each.shed for each in sketches) + delta
+        merged = replace(server.statistics, summary=fb.Sketch(rows, shed, summary.size))
+        server.adopt(merged, version=server.version)
     assert server.version == version + len(uploads)
 
 

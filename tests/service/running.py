@@ -60,7 +60,7 @@ def sync_path(model: str = "news", agent: str = "phone") -> str:
 
 def state_path(model: str = "news", agent: str = "phone") -> str:
     """Return where an agent joins."""
-    return f"/v1/models/{model}/agents/{agent}/state"
+    return f"/v1/models/{model}/agents/{agent}/state?format={wire.FORMAT}"
 
 
 def post(client: Any, sync: wire.Sync, *, model: str = "news", agent: str = "phone") -> wire.Synced:

@@ -111,7 +111,7 @@ def test_joining_tells_the_recipe_the_limits_and_the_state(client: TestClient) -
 
 @pytest.mark.parametrize("have", ["", "1", "a" * 63, "a" * 65, "A" * 64, "g" * 64, "\u0661" * 64])
 def test_a_digest_is_64_digits(client: TestClient, have: str) -> None:
-    answer = client.get(state_path(), params={"have": have})
+    answer = client.get(state_path(), params={"have": have, "format": "2"})
     assert answer.status_code == 422
     assert answer.json()["error"]["field"] == "have"
 
@@ -121,8 +121,9 @@ def test_a_digest_is_64_digits(client: TestClient, have: str) -> None:
 
 def _upload(**changes: object) -> fb.Upload:
     good = upload_for(RECIPE, 1)
-    fields = {"agent": 0, "summary": good.summary, "moment": good.moment, "count": good.count}
-    return fb.Upload(**{**fields, **changes})  # type: ignore[arg-type]
+    fields = {"summary": good.summary, "moment": good.moment, "count": good.count, **changes}
+    agent = fields.pop("agent", 0)
+    return fb.Upload(agent, fb.Statistics(**fields))  # type: ignore[arg-type]
 
 
 def _sketch(rows: object = None, *, shed: float = 0.0, size: int = 3, width: int = 4) -> fb.Sketch:
@@ -184,7 +185,7 @@ def test_what_cannot_be_is_refused_by_name(
     ],
 )
 def test_a_gram_matrix_is_a_sum_of_arms(client: TestClient, matrix: list[list[float]]) -> None:
-    upload = fb.Upload(0, fb.Gram(np.array(matrix)), np.zeros(3), 6)
+    upload = fb.Upload(0, fb.Statistics(fb.Gram(np.array(matrix)), np.zeros(3), 6))
     sync = wire.Sync(wire.fingerprint(GRAM), bytes(16), 1, upload)
     answer = client.post(sync_path("shop"), content=wire.encode_sync(sync), headers=BODY)
     assert answer.status_code == 422

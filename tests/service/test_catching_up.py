@@ -24,7 +24,9 @@ RECIPES = {  # what is stored is what is sent, or more, or in full where that is
 
 def ask(client: TestClient, have: str | None = None) -> wire.Joined:
     """Join, or catch up from the download with this digest."""
-    answer = client.get(state_path(), params={} if have is None else {"have": have})
+    answer = client.get(
+        state_path(), params={"format": "2"} | ({} if have is None else {"have": have})
+    )
     assert answer.status_code == 200, answer.text
     return wire.decode_joined(answer.content)
 
@@ -84,5 +86,5 @@ def test_a_version_alone_is_not_enough(sqlite_url: Callable[[], str]) -> None:
     make_model(url, "news", RECIPE)
     with client_of(url) as client:
         post(client, sync_for(RECIPE, 1))
-        answer = client.get(state_path(), params={"version": "1"})
+        answer = client.get(state_path(), params={"version": "1", "format": "2"})
         assert wire.decode_joined(answer.content).download is not None

@@ -189,7 +189,7 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("model create news --dimension 4 --recipe Random", "recipe: got Random; expected one who"),
         ("model create news --dimension 4 --recipe AsyncLinUCB", "recipe: got AsyncLinUCB"),
         ("model create news --dimension 4 --recipe fsclb", "Did you mean 'FSCLB'?"),
-        ("model create news --dimension 4 --recipe FedLinUCB --set a=1", "keyword argument 'a'"),
+        ("model create news --dimension 4 --recipe FedLinUCB --set a=1", "no parameter 'a'"),
         ("model create n --dimension 4 --sketch-size 3 --max-arm-norm -1", "largest arm norm: got"),
         (
             "model create n --dimension 4 --sketch-size 3 --max-reward nan",

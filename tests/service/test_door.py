@@ -29,7 +29,7 @@ def test_honest_uploads_have_their_evidence(seed: int, count: int, scale: float)
         rewards = np.where(np.arange(count) % 2, 1.0, -1.0) * rng.choice([1.0, -1.0])
         moment = rewards @ arms  # all on one line, and all but cancelled: what is left is rounding
         summary = sketch_of(arms, shed=0.0, size=3) if recipe is RECIPE else fb.Gram(_gram(arms))
-        upload = fb.Upload(0, summary, moment, count)
+        upload = fb.Upload(0, fb.Statistics(summary, moment, count))
         sync = wire.Sync(served.model.fingerprint, bytes(16), 1, upload)
         check_sync(served, sync)
 
@@ -60,11 +60,11 @@ def test_losses_must_be_possible(
     shed: float, lost: float | None, moment: float, field: str
 ) -> None:
     served = Served(new_model("m", LEAN, limits=LIMITS)[0], LEAN)
-    empty = LEAN.parts.memory.empty()
+    empty = LEAN.parts.memory.empty().summary
     assert isinstance(empty, fb.Sketch)
     codes = np.zeros((0, 6), np.int8)
     summary = Narrow("int8", codes, np.zeros(0), shed, empty.size, lost)
-    upload = fb.Upload(0, summary, moment * np.eye(6)[0], 1)
+    upload = fb.Upload(0, fb.Statistics(summary, moment * np.eye(6)[0], 1))
     with pytest.raises(InvalidMessage) as refused:
         check_sync(served, wire.Sync(served.model.fingerprint, bytes(16), 1, upload))
     assert refused.value.field == field

@@ -187,7 +187,9 @@ def test_no_count_is_too_large_to_be_stored(sqlite_url: Any) -> None:
     store = open_store(url)
     served = Served(store.model("news"), RECIPE)
     good = sync_for(RECIPE, 1).upload
-    uploads = [fb.Upload(0, good.summary, good.moment, count) for count in (2**62, 2**62, 5)]
+    uploads = [
+        fb.Upload(0, fb.Statistics(good.summary, good.moment, count)) for count in (2**62, 2**62, 5)
+    ]
     syncs = [wire.Sync("0" * 16, bytes(16), n, each) for n, each in enumerate(uploads, 1)]
     outcomes = Committer(store, served).commit([Posted("a", each, 10) for each in syncs])
     assert [type(each) for each in outcomes] == [Answer, InvalidMessage, Answer]

@@ -89,7 +89,9 @@ def _numbers_changed(rng: random.Random, sync: wire.Sync) -> bytes:
         else:
             summary = fb.Gram(np.asarray(GRAM.parts.memory.pack(upload.summary)["matrix"]) * scale)
         moment = upload.moment * rng.choice([1.0, scale])
-        changed = fb.Upload(0, summary, moment, rng.choice([upload.count, 0, 1, 2**62]))
+        changed = fb.Upload(
+            0, fb.Statistics(summary, moment, rng.choice([upload.count, 0, 1, 2**62]))
+        )
         return wire.encode_sync(
             wire.Sync(sync.fingerprint, sync.life, sync.sequence, changed, sync.born)
         )

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.memory.summary import Summary, sketch_of
+from fedbandit.core.memory.contract import Summary
+from fedbandit.core.memory.summary import sketch_of
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.merging.commit import Answer, Committer, Posted
 from fedbandit.service.merging.merge import merge
@@ -44,7 +45,9 @@ def test_what_would_brick_a_model_is_undone(
     make_model(url, "news", recipe)
     store = open_store(url)
     committer = Committer(store, Served(store.model("news"), recipe))
-    uploads = [fb.Upload(0, each, np.zeros(recipe.dimension), 10**9) for each in summaries]
+    uploads = [
+        fb.Upload(0, fb.Statistics(each, np.zeros(recipe.dimension), 10**9)) for each in summaries
+    ]
     syncs = [wire.Sync("0" * 16, bytes(16), n, each) for n, each in enumerate(uploads, 1)]
     outcomes = [committer.commit([Posted("a", sync, 10)])[0] for sync in syncs]
     store.close()
@@ -64,7 +67,7 @@ def test_a_batch_whose_sum_is_not_sound_is_merged_one_by_one(
     make_model(url, "news", FLAT)
     store = open_store(url)
     committer = Committer(store, Served(store.model("news"), FLAT))
-    edges = [fb.Upload(0, EDGE, np.zeros(2), 10**9)] * 3
+    edges = [fb.Upload(0, fb.Statistics(EDGE, np.zeros(2), 10**9))] * 3
     uploads = [upload_for(FLAT, 1), *edges, upload_for(FLAT, 2)]
     syncs = [wire.Sync("0" * 16, bytes(16), n, each) for n, each in enumerate(uploads, 1)]
     posted = [Posted("a", sync, 10) for sync in (*syncs, syncs[0])]
@@ -88,7 +91,9 @@ def test_uploads_merged_together_keep_the_promise_of_a_sketch_and_shed_no_more(
     recipe = fb.FSCLB(dimension=6, sketch_size=4, agents=1)
     rngs = [np.random.default_rng(seed) for seed in (*range(100, 100 + ahead), *seeds)]
     arms = [rng.standard_normal((3, 6)) for rng in rngs]
-    uploads = [fb.Upload(0, sketch_of(each, shed=0.0, size=4), each[0], 3) for each in arms]
+    uploads = [
+        fb.Upload(0, fb.Statistics(sketch_of(each, shed=0.0, size=4), each[0], 3)) for each in arms
+    ]
     together, apart = recipe.server(), recipe.server()
     for upload in uploads[:ahead]:
         merge(recipe, together, [upload])
@@ -115,7 +120,10 @@ def test_a_bricking_upload_gets_a_4xx_and_the_next_one_is_merged(
     with client_of(url) as client:
         for sequence in (1, 2, 3):
             sync = wire.Sync(
-                wire.fingerprint(FLAT), bytes(16), sequence, fb.Upload(0, EDGE, np.zeros(2), 10**9)
+                wire.fingerprint(FLAT),
+                bytes(16),
+                sequence,
+                fb.Upload(0, fb.Statistics(EDGE, np.zeros(2), 10**9)),
             )
             answer = client.post(sync_path(), content=wire.encode_sync(sync), headers=BODY)
             assert answer.status_code in (200, 422)
@@ -160,12 +168,12 @@ def _scaled(upload: fb.Upload, scale: float) -> fb.Upload:
             case _:
                 matrix = np.asarray(GRAM.parts.memory.pack(upload.summary)["matrix"])
                 summary = fb.Gram(matrix * scale)
-        return fb.Upload(0, summary, upload.moment * scale, upload.count)
+        return fb.Upload(0, fb.Statistics(summary, upload.moment * scale, upload.count))
 
 
 def test_a_moment_that_overflows_is_undone() -> None:
     server, upload = RECIPE.server(), upload_for(RECIPE, 1)
-    huge = fb.Upload(0, upload.summary, np.full(4, 1e308), 6)
+    huge = fb.Upload(0, fb.Statistics(upload.summary, np.full(4, 1e308), 6))
     merge(RECIPE, server, [huge])
     before = wire.encode(server.download())
     with pytest.raises(InvalidMessage) as caught:

@@ -148,7 +148,7 @@ def test_tls_and_tokens_outside_loopback(sqlite_url: Callable[[], str], tmp_path
     try:
         place = f"https://127.0.0.1:{urlsplit(process.address).port}"
         request = urllib.request.Request(
-            f"{place}/v1/models/news/agents/phone/state",
+            f"{place}/v1/models/news/agents/phone/state?format={wire.FORMAT}",
             headers={"Authorization": f"Bearer {secret}"},
         )
         with urllib.request.urlopen(request, context=trusting, timeout=10) as answer:

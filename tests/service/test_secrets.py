@@ -112,8 +112,8 @@ async def _answer(app: Any, path: str, secret: str) -> tuple[int, tuple[Any, ...
         "http_version": "1.1",
         "method": "GET",
         "scheme": "http",
-        "path": path,
-        "query_string": b"",
+        "path": path.partition("?")[0],
+        "query_string": path.partition("?")[2].encode(),
         "root_path": "",
         "headers": [(b"host", b"x"), (b"authorization", f"Bearer {secret}".encode())],
     }
@@ -160,7 +160,7 @@ def test_a_coordinators_log_lines_give_nothing_away(url: str, tmp_path: Path) ->
     sync = sync_for(RECIPE, 1)
     with log.open("w") as stderr, running(url, stderr=stderr) as process:
         for token in (secret, admin, wrong, f"{secret}\x7f"):
-            for path in (sync_path(), sync_path("gone"), f"/{secret}", f"{state_path()}?{secret}"):
+            for path in (sync_path(), sync_path("gone"), f"/{secret}", f"{state_path()}&{secret}"):
                 for body in (wire.encode_sync(sync), b"nonsense", None):
                     _status(process.address + path, body, BODY | _bearer(token))
         room = (4096, resource.RLIM_INFINITY)  # enough for the log, not for the store

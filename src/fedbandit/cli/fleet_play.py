@@ -17,6 +17,7 @@ from fedbandit.core.memory.summary import empty_gram
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import FedLinUCB, PaperRadius
+from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.errors import InvalidParameter, Unreachable, complaint
 from fedbandit.simulation import simulate
 from fedbandit.worlds.round import World
@@ -177,8 +178,8 @@ def ledger(name: str, ours: Sent, theirs: Sent) -> list[tuple[str, ...]]:
 def message_sizes(recipe: Recipe) -> tuple[int, int]:
     """Return the bytes of a sync and of its answer, for a recipe that sends whole matrices."""
     d, name = recipe.dimension, wire.fingerprint(recipe)
-    upload = Upload(0, empty_gram(d), np.zeros(d), 100)
-    download = Download(empty_gram(d), np.zeros(d), 10_000, 1_000)
+    upload = Upload(0, Statistics(empty_gram(d), np.zeros(d), 100, Rewards(100)))
+    download = Download(Statistics(empty_gram(d), np.zeros(d), 10_000, Rewards(10_000)), 1_000)
     sync = wire.encode_sync(wire.Sync(name, bytes(wire.LIFE_BYTES), 100, upload))
     return len(sync), len(wire.encode_synced(wire.Synced(name, True, 100, 1_000, download)))
 

@@ -23,8 +23,9 @@ from fedbandit.client.state.decision_log import closed
 from fedbandit.client.state.directory import StateDir
 from fedbandit.client.status import Status
 from fedbandit.client.transport import Transport
-from fedbandit.core.checks import arms_not_finite, checked_arms
+from fedbandit.core.checks import checked_arms
 from fedbandit.core.kernels.sparse import SparseArms, SparseLike
+from fedbandit.core.parts.choice import Turn
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidParameter, OutputError, complaint
 
@@ -74,17 +75,17 @@ class ConnectedAgent:
         """
         self._check_open()
         policy = self._account.policy
-        checked = checked_arms(arms, len(policy.theta))
-        given = checked.dense() if isinstance(checked, SparseArms) else checked
-        shown, widths = np.empty_like(given), np.empty(len(given))
-        index = policy.reading.best(given, policy.theta, policy.radius, shown, widths)
-        if index < 0:
-            raise arms_not_finite(given)
-        arm = shown[index].copy()
+        number = next(self._numbers)
+        given = checked_arms(arms, len(policy.theta))
+        chosen = self.recipe.parts.choice(policy, given, Turn(0, number))
+        shown = chosen.arms
+        arm = np.array(shown[chosen.arm])
         self._account.check_arm(arm)
-        name = f"{self._run}-{next(self._numbers)}" if id is None else id
+        name = f"{self._run}-{number}" if id is None else id
         self._account.book.decide(name, arm, active=not defer, chosen=id is not None)
-        return Decision(name, index, shown @ policy.theta, policy.radius * np.sqrt(widths))
+        mean = shown.times(policy.theta) if isinstance(shown, SparseArms) else shown @ policy.theta
+        bonus = policy.radius * np.sqrt(chosen.squared_widths)
+        return Decision(name, chosen.arm, mean, bonus, chosen.probability)
 
     def activate(self, id: str) -> None:
         """Say that a deferred decision was put into effect; it waits for its reward from now on."""

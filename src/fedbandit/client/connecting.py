@@ -149,7 +149,7 @@ def _first(transport: Transport, recipe: Recipe | None) -> Start:
     life = os.urandom(wire.LIFE_BYTES)
     if recipe is not None:
         return Start(Learner.fresh(recipe, life), None, joined=False)
-    joined = wire.decode_joined(transport.exchange("state"))
+    joined = wire.decode_joined(transport.exchange(wire.state_path()))
     learner = Learner.fresh(recipe_of(joined.recipe, joined.params), life)
     learner.catch_up(joined)
     return Start(learner, joined.limits, joined=True)

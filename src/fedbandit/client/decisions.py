@@ -28,13 +28,15 @@ class Decision:
     """The arm to play is row ``index``; its reward is given by ``id``.
 
     ``mean`` is what every arm is estimated to pay and ``bonus`` what is added for what is not known
-    about it (both of length K); the arm with the largest sum is played.
+    about it (both of length K); the arm with the largest sum is played. ``probability`` is that
+    with which the arm was chosen: 1 where chance has no part in it.
     """
 
     id: str
     index: int
     mean: Array
     bonus: Array
+    probability: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)

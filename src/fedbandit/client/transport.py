@@ -29,7 +29,7 @@ class Transport(Protocol):
     def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
         """Return the answer to a POST of ``body``, or to a GET where there is none.
 
-        ``path`` is ``sync``, ``state`` or ``state?have=DIGEST``. Raises Unreachable where trying
+        ``path`` is ``sync``, or what ``wire.state_path`` returns. Raises Unreachable where trying
         again later may do, Refused where it will not.
         """
         ...

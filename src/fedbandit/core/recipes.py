@@ -10,11 +10,12 @@ from fedbandit.core.memory.gram_memory import Determinant, GramMemory
 from fedbandit.core.memory.narrow import WIDTHS, Width
 from fedbandit.core.memory.sizing import TOLERANCE, Sizing, largest_size, lean_budget
 from fedbandit.core.memory.sketch_memory import Estimate, SketchMemory
+from fedbandit.core.parts.choice import Uniform
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.parts.radius import Constant, Federated, Radius, SelfNormalised, Uncompensated
 from fedbandit.core.parts.reply import ToAll, ToOwed
 from fedbandit.core.parts.trigger import Growth, GrowthTimesWait
-from fedbandit.core.recipe import Family, Recipe, recipe
+from fedbandit.core.recipe import Recipe, nearest_names, recipe
 from fedbandit.core.theory import Bounds
 from fedbandit.errors import InvalidParameter, complaint
 
@@ -25,116 +26,128 @@ PaperRadius = float | Literal["paper"]
 TightRadius = float | Literal["paper", "tight"]
 
 
-@recipe
-def _FSCLB(
-    *,
-    dimension: int,
-    sketch_size: int | Literal["auto"],
-    agents: int,
-    alpha: float = 1.0,
-    ridge: float = 1.0,
-    radius: TightRadius = 0.5,
-    cadence: Literal["paper", "buffered"] = "paper",
-    buffer: int | None = None,
-    estimate: Estimate = "paper",
-    wire: Width = "float64",
-    budget: int | None = None,
-    server_size: int | None = None,
-    bounds: Bounds = Bounds(),
-) -> Parts:
-    """Federated Sketch Contextual Linear Bandits: agents send sketches, and only when it matters.
+class Fsclb:
+    """``FSCLB(...)`` as the paper has it, ``FSCLB.lean(...)`` as we would run it."""
 
-    Decides on the last download in O(K l d), uploads O(l d) numbers once the determinant of what it
-    holds has grown by 1 + alpha. ``radius`` is a constant, ``"paper"`` (eq. 1) or ``"tight"``.
+    @recipe(name="FSCLB")
+    def __call__(
+        self,
+        *,
+        dimension: int,
+        sketch_size: int | Literal["auto"],
+        agents: int,
+        alpha: float = 1.0,
+        ridge: float = 1.0,
+        radius: TightRadius = 0.5,
+        cadence: Literal["paper", "buffered"] = "paper",
+        buffer: int | None = None,
+        estimate: Estimate = "paper",
+        wire: Width = "float64",
+        budget: int | None = None,
+        server_size: int | None = None,
+        bounds: Bounds = Bounds(),
+    ) -> Parts:
+        """Federated Sketch Contextual Linear Bandits: agents send sketches, when it matters.
 
-    ``cadence="paper"`` sheds at every observation past the sketch's size; ``"buffered"`` keeps up
-    to ``buffer`` rows (default 4 l, or 3 d where that exceeds d) and sheds when they are full or
-    sent (with more than d rows, only when sent): that sheds less, costs less and keeps every
-    guarantee.
+        Decides on the last download in O(K l d), uploads O(l d) numbers once the determinant of
+        what it holds has grown by 1 + alpha. ``radius`` is a constant, ``"paper"`` (eq. 1) or
+        ``"tight"``.
 
-    Beyond the paper (docs/beyond.md): ``estimate="averaged"`` reads theta with the average lost
-    mass in place of shed; ``"corrected"`` also takes from the moment what the sketch gets wrong at
-    the estimate of the time, which removes most of the loss. ``wire`` is how rows travel: float64,
-    float32, float16, bfloat16 or int8, the rounding added to what is shed. ``sketch_size="auto"``
-    lets the server choose the size from what is shed, so that no message exceeds ``budget`` bytes.
-    ``server_size`` is the size of the sketch that the server keeps for itself, at least that of
-    messages: twice as large with "auto", else the same.
-    """
-    one_of("estimate", estimate, get_args(Estimate))
-    one_of("wire", wire, WIDTHS)
-    size, sizing = _sizes(sketch_size, budget, dimension=dimension, width=wire)
-    memory = SketchMemory(
-        dimension,
-        real("ridge", ridge),
-        size,
-        buffer=_buffer(cadence, buffer, size, dimension),
-        estimate=estimate,
-        width=wire,
-        sizing=sizing,
-        longest=(1.0 if isinstance(radius, str) else ROOM) * bounds.parameter_norm,
-        server_size=_server_size(server_size, size, sizing, dimension),
-    )
-    real("alpha", alpha)
-    _check_papers(radius, estimate)
-    federated = partial(
-        Federated,
-        dimension=dimension,
-        agents=agents,
-        alpha=alpha,
-        ridge=ridge,
-        bounds=bounds,
-        corrected=estimate == "corrected",
-        rounded=estimate == "paper" and wire != "float64",
-    )
-    theory = {"paper": federated(form="paper"), "tight": federated(form="tight")}
-    return Parts(memory=memory, radius=_radius(radius, theory), trigger=Growth(alpha))
+        ``cadence="paper"`` sheds at every observation past the sketch's size; ``"buffered"`` keeps
+        up to ``buffer`` rows (default 4 l, or 3 d where that exceeds d) and sheds when they are
+        full or sent (with more than d rows, only when sent): that sheds less, costs less and keeps
+        every guarantee.
+
+        Beyond the paper (docs/beyond.md): ``estimate="averaged"`` reads theta with the average lost
+        mass in place of shed; ``"corrected"`` also takes from the moment what the sketch gets wrong
+        at the estimate of the time, which removes most of the loss. ``wire`` is how rows travel:
+        float64, float32, float16, bfloat16 or int8, the rounding added to what is shed.
+        ``sketch_size="auto"`` lets the server choose the size from what is shed, so that no message
+        exceeds ``budget`` bytes, but for at most 33 of sums of rewards. ``server_size`` is the size
+        of the sketch that the server keeps for itself, at least that of messages: twice as large
+        with "auto", else the same.
+        """
+        one_of("estimate", estimate, get_args(Estimate))
+        one_of("wire", wire, WIDTHS)
+        size, sizing = _sizes(sketch_size, budget, dimension=dimension, width=wire)
+        memory = SketchMemory(
+            dimension,
+            real("ridge", ridge),
+            size,
+            buffer=_buffer(cadence, buffer, size, dimension),
+            estimate=estimate,
+            width=wire,
+            sizing=sizing,
+            longest=(1.0 if isinstance(radius, str) else ROOM) * bounds.parameter_norm,
+            server_size=_server_size(server_size, size, sizing, dimension),
+        )
+        real("alpha", alpha)
+        _check_papers(radius, estimate)
+        federated = partial(
+            Federated,
+            dimension=dimension,
+            agents=agents,
+            alpha=alpha,
+            ridge=ridge,
+            bounds=bounds,
+            corrected=estimate == "corrected",
+            rounded=estimate == "paper" and wire != "float64",
+        )
+        theory = {"paper": federated(form="paper"), "tight": federated(form="tight")}
+        return Parts(memory=memory, radius=_radius(radius, theory), trigger=Growth(alpha))
+
+    @nearest_names("FSCLB.lean")
+    def lean(
+        self,
+        *,
+        dimension: int,
+        agents: int,
+        sketch_size: int | Literal["auto"] = "auto",
+        alpha: float = 1.0,
+        ridge: float = 1.0,
+        radius: float | Literal["tight"] = 0.5,
+        budget: int | None = None,
+        server_size: int | None = None,
+        bounds: Bounds = Bounds(),
+    ) -> Recipe:
+        """FSCLB as we would run it: a thirtieth of FedLinUCB's bytes, less regret than the paper's.
+
+        ``cadence="buffered"``, ``estimate="corrected"``, ``wire="int8"``, and a size that chooses
+        itself within ``budget`` bytes a message: unless stated, rows take a fortieth of a d x d
+        matrix in float64. The server keeps twice the size of a message. Ours, not the paper's;
+        docs/departures.md lists the differences.
+        """
+        whole("dimension", dimension, least=1)
+        if sketch_size == "auto":
+            budget = lean_budget(dimension) if budget is None else budget
+        elif server_size is None:
+            server_size = min(2 * _sketch_size(sketch_size, dimension), dimension + 1)
+        return self(
+            dimension=dimension,
+            sketch_size=sketch_size,
+            agents=agents,
+            alpha=alpha,
+            ridge=ridge,
+            radius=radius,
+            cadence="buffered",
+            estimate="corrected",
+            wire="int8",
+            budget=budget,
+            server_size=server_size,
+            bounds=bounds,
+        )
+
+    def __repr__(self) -> str:
+        return "<recipe FSCLB>"
+
+    def __reduce__(self) -> str:
+        return "FSCLB"  # pickled as functions are: by name
 
 
-def _lean(
-    *,
-    dimension: int,
-    agents: int,
-    sketch_size: int | Literal["auto"] = "auto",
-    alpha: float = 1.0,
-    ridge: float = 1.0,
-    radius: float | Literal["tight"] = 0.5,
-    budget: int | None = None,
-    server_size: int | None = None,
-    bounds: Bounds = Bounds(),
-) -> Recipe:
-    """FSCLB as we would run it: a thirtieth of FedLinUCB's bytes, less regret than the paper's.
-
-    ``cadence="buffered"``, ``estimate="corrected"``, ``wire="int8"``, and a size that chooses
-    itself within ``budget`` bytes a message: unless stated, rows take a fortieth of a d x d matrix
-    in float64. The server keeps twice the size of a message. Ours, not the paper's;
-    docs/departures.md lists the differences.
-    """
-    whole("dimension", dimension, least=1)
-    if sketch_size == "auto":
-        budget = lean_budget(dimension) if budget is None else budget
-    elif server_size is None:
-        server_size = min(2 * _sketch_size(sketch_size, dimension), dimension + 1)
-    return _FSCLB(
-        dimension=dimension,
-        sketch_size=sketch_size,
-        agents=agents,
-        alpha=alpha,
-        ridge=ridge,
-        radius=radius,
-        cadence="buffered",
-        estimate="corrected",
-        wire="int8",
-        budget=budget,
-        server_size=server_size,
-        bounds=bounds,
-    )
+FSCLB: Final = Fsclb()
 
 
-FSCLB: Final = Family(_FSCLB, _lean)
-"""``FSCLB(...)`` as the paper has it, ``FSCLB.lean(...)`` as we would run it."""
-
-
-@recipe
+@recipe(cost_only=("determinant",))
 def FedLinUCB(
     *,
     dimension: int,
@@ -158,7 +171,7 @@ def FedLinUCB(
     return Parts(memory=memory, radius=_radius(radius, {"paper": paper}), trigger=Growth(alpha))
 
 
-@recipe
+@recipe()
 def AsyncLinUCB(
     *,
     dimension: int,
@@ -186,7 +199,7 @@ def AsyncLinUCB(
     )
 
 
-@recipe
+@recipe()
 def DisLinUCB(
     *,
     dimension: int,
@@ -215,7 +228,7 @@ def DisLinUCB(
     )
 
 
-@recipe
+@recipe()
 def LinUCB(
     *,
     dimension: int,
@@ -232,7 +245,7 @@ def LinUCB(
     )
 
 
-@recipe
+@recipe()
 def Centralised(
     *,
     dimension: int,
@@ -253,7 +266,7 @@ def Centralised(
     )
 
 
-@recipe
+@recipe()
 def SOFUL(
     *,
     dimension: int,
@@ -273,7 +286,7 @@ def SOFUL(
     )
 
 
-@recipe
+@recipe()
 def CBSCFD(
     *,
     dimension: int,
@@ -291,11 +304,11 @@ def CBSCFD(
     )
 
 
-@recipe
+@recipe()
 def Random(*, dimension: int, agents: int = 1, seed: int = 0) -> Parts:
     """Pick uniformly, learn nothing: the floor. The picks depend on seed, agent and round alone."""
     whole("seed", seed, least=0)
-    return Parts(memory=SketchMemory(dimension, ridge=1.0, size=2), blind=seed)
+    return Parts(memory=SketchMemory(dimension, ridge=1.0, size=2), choice=Uniform(seed))
 
 
 RECIPES: Final[dict[str, Callable[..., Recipe]]] = {

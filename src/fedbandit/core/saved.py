@@ -1,12 +1,17 @@
 """Saved states: flat dictionaries of plain arrays and scalars, fit for ``numpy.savez``."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedbandit.core.identity import form_1
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.statistics import NO_REWARDS, Rewards
 from fedbandit.errors import InvalidState, complaint
+
+if TYPE_CHECKING:
+    from fedbandit.core.recipe import Recipe
 
 State = dict[str, Any]
 
@@ -17,12 +22,14 @@ def array(state: Mapping[str, Any], key: str, *shape: int | None) -> Array:
     try:
         value = np.array(entry, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise misfit(key, f"a {type(entry).__name__}", f"an array of shape {shape}") from error
+        raise wrong_entry(key, f"a {type(entry).__name__}", f"an array of shape {shape}") from error
     fits = value.ndim == len(shape) and all(
         want is None or have == want for have, want in zip(value.shape, shape, strict=True)
     )
     if not fits or not np.isfinite(value).all():
-        raise misfit(key, f"an array of shape {value.shape}", f"a finite array of shape {shape}")
+        raise wrong_entry(
+            key, f"an array of shape {value.shape}", f"a finite array of shape {shape}"
+        )
     return value
 
 
@@ -32,9 +39,9 @@ def number(state: Mapping[str, Any], key: str) -> float:
     try:
         value = float(entry)
     except (TypeError, ValueError) as error:
-        raise misfit(key, repr(entry), "a number") from error
+        raise wrong_entry(key, repr(entry), "a number") from error
     if not np.isfinite(value):
-        raise misfit(key, value, "a finite number")
+        raise wrong_entry(key, value, "a finite number")
     return value
 
 
@@ -42,7 +49,7 @@ def not_negative(state: Mapping[str, Any], key: str) -> float:
     """Return state[key] as a finite float that is not negative."""
     value = number(state, key)
     if value < 0.0:
-        raise misfit(key, value, "a number of at least 0")
+        raise wrong_entry(key, value, "a number of at least 0")
     return value
 
 
@@ -50,7 +57,7 @@ def integer(state: Mapping[str, Any], key: str) -> int:
     """Return state[key] as an int >= 0."""
     value = number(state, key)
     if value < 0 or value != int(value):
-        raise misfit(key, value, "a whole number >= 0")
+        raise wrong_entry(key, value, "a whole number >= 0")
     return int(value)
 
 
@@ -65,13 +72,26 @@ def part(state: Mapping[str, Any], prefix: str) -> State:
     return {key[len(dot) :]: state[key] for key in state if key.startswith(dot)}
 
 
-def check_owner(state: Mapping[str, Any], recipe: str) -> None:
+def rewards_entry(rewards: Rewards) -> Array:
+    """Return sums of rewards as an entry of a saved state."""
+    return np.array([rewards.count, rewards.total, rewards.squares], dtype=np.float64)
+
+
+def rewards(state: Mapping[str, Any], key: str) -> Rewards:
+    """Return the sums of rewards at a key; none in states that were saved before there were any."""
+    if key not in state:
+        return NO_REWARDS
+    count, total, squares = array(state, key, 3)
+    return Rewards(int(count), float(total), float(squares))
+
+
+def check_owner(state: Mapping[str, Any], recipe: "Recipe") -> None:
     """Raise InvalidState unless the state was saved under this very recipe."""
-    if str(_entry(state, "recipe")) != recipe:
-        raise misfit("recipe", str(state["recipe"]), recipe)
+    if str(_entry(state, "recipe")) not in (recipe.identity, form_1(recipe)):
+        raise wrong_entry("recipe", str(state["recipe"]), f"{recipe.identity}, that is {recipe!r}")
 
 
-def misfit(key: str, got: object, expected: str) -> InvalidState:
+def wrong_entry(key: str, got: object, expected: str) -> InvalidState:
     """Return the error for an entry of a saved state."""
     fix = "Restore what state() returned, with the recipe that it came from."
     return InvalidState(complaint(f"saved state, {key!r}", got=got, expected=expected, fix=fix))
@@ -79,5 +99,5 @@ def misfit(key: str, got: object, expected: str) -> InvalidState:
 
 def _entry(state: Mapping[str, Any], key: str) -> Any:
     if key not in state:
-        raise misfit(key, f"only {sorted(state)}", "that entry")
+        raise wrong_entry(key, f"only {sorted(state)}", "that entry")
     return state[key]

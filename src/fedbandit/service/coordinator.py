@@ -149,9 +149,17 @@ class Coordinator:
             self._store_back("written")
         return answer
 
-    async def joined(self, served: Served, agent: str, have: str | None) -> bytes:
-        """Return what an agent needs to join, or to catch up from a download with this digest."""
-        name = served.model.name
+    async def joined(
+        self, served: Served, agent: str, have: str | None, form: int = wire.FORMAT
+    ) -> bytes:
+        """Return what an agent needs to join, or to catch up from a download with this digest.
+
+        Raises Refusal (409) where agents of this format of the wire could not build the recipe.
+        """
+        name, params = served.model.name, served.params_in(form)
+        if params is None:
+            message = f"this model cannot be told in format {form}: upgrade fedbandit on the device"
+            raise Refusal(HTTPStatus.CONFLICT, "format", message)
         try:
             model, state = await self._asked(lambda: self._store.state(name))
         except UnknownName as error:
@@ -161,10 +169,9 @@ class Coordinator:
             raise not_now("model", "the model was deleted or made anew; join again")
         ledger = await self._asked(lambda: self._store.ledger(name, agent))
         download = await self._asked(lambda: _download(served, state, have))
-        joined = wire.Joined(
-            model.fingerprint, model.recipe, model.params, model.limits, download, ledger.known
-        )
-        return wire.encode_joined(joined)
+        mark, lives = served.fingerprints[form], ledger.known
+        told = (mark, model.recipe, params, model.limits, download, lives)
+        return wire.encode_joined(wire.Joined(*told, format=form))
 
     async def ready(self) -> None:
         """Raise Refusal (503) unless a sync would be answered now.
@@ -259,4 +266,5 @@ def _download(served: Served, state: bytes, have: str | None) -> Download | None
         download = server_at(served.recipe, state).download()
     except InvalidState as error:
         raise not_now("model", "its state cannot be read") from error
-    return download if have is None or have != wire.digest(download) else None
+    digests = (wire.digest(download, format=form) for form in reversed(wire.FORMATS))
+    return None if have is not None and have in digests else download

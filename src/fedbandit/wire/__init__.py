@@ -9,7 +9,7 @@ InvalidMessage, and its ``field`` says where.
 
 from typing import Final
 
-from fedbandit.wire.decoding import FORMAT, WIDTH
+from fedbandit.wire.decoding import FORMAT, FORMATS, WIDTH
 from fedbandit.wire.envelopes import (
     LARGEST,
     LIFE_BYTES,
@@ -25,7 +25,9 @@ from fedbandit.wire.envelopes import (
     encode_sync,
     encode_synced,
     fingerprint,
+    state_path,
     synced_head,
+    synced_rest,
 )
 from fedbandit.wire.messages import decode, encode
 
@@ -34,6 +36,7 @@ NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 __all__ = [
     "FORMAT",
+    "FORMATS",
     "LARGEST",
     "LIFE_BYTES",
     "MEDIA_TYPE",
@@ -53,5 +56,7 @@ __all__ = [
     "encode_sync",
     "encode_synced",
     "fingerprint",
+    "state_path",
     "synced_head",
+    "synced_rest",
 ]

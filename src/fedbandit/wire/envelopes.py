@@ -7,16 +7,19 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from fedbandit.core.identity import form_1
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.wire.decoding import FORMAT, WIDTH, check_head, read
 from fedbandit.wire.messages import (
+    NOTHING_MORE,
+    More,
     WiredDownload,
     WiredUpload,
     encode,
     unwired_download,
     unwired_upload,
-    wired_upload,
+    written,
 )
 
 LIFE_BYTES: Final = 16
@@ -37,6 +40,7 @@ class _Sync(msgspec.Struct, array_like=True, frozen=True, tag="sync", forbid_unk
     born: _Natural
     sequence: _Positive
     upload: WiredUpload
+    more: More | None = None
 
 
 class _Synced(
@@ -49,6 +53,7 @@ class _Synced(
     sequence: _Positive
     version: _Natural
     download: WiredDownload
+    more: More | None = None
 
 
 class _Limits(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -68,6 +73,7 @@ class _Joined(
     limits: _Limits
     lives: _Natural
     download: WiredDownload | None
+    more: More | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +83,8 @@ class Sync:
     A life is 16 random bytes, drawn when an agent starts without a saved state. ``born`` is what
     ``Joined.lives`` said when this life joined first, 0 if it never did; it stays the same for
     ever, so that the coordinator can tell a life that it has forgotten from a new one.
-    ``fingerprint`` names the recipe, see ``fingerprint``.
+    ``fingerprint`` names the recipe, see ``fingerprint``. ``format`` is that of the bytes; the
+    answer comes in the same one.
     """
 
     fingerprint: str
@@ -85,6 +92,7 @@ class Sync:
     sequence: int
     upload: Upload
     born: int = 0
+    format: int = FORMAT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +111,7 @@ class Synced:
     version: int
     download: Download
     digest: str = ""
+    format: int = FORMAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,77 +144,100 @@ class Joined:
     download: Download | None
     lives: int = 0
     digest: str = ""
+    format: int = FORMAT
 
 
-def fingerprint(recipe: Recipe) -> str:
-    """Return 16 hexadecimal digits that tell recipes apart: of the SHA-256 of ``repr(recipe)``."""
-    return sha256(repr(recipe).encode()).hexdigest()[:16]
+def fingerprint(recipe: Recipe, *, format: int = FORMAT) -> str:
+    """Return 16 hexadecimal digits that tell recipes apart: of the SHA-256 of their identity.
+
+    In format 1 an identity was the ``repr`` of that time, see ``core.identity.form_1``.
+    """
+    said = form_1(recipe) if format == 1 else recipe.identity
+    return sha256(said.encode()).hexdigest()[:16]
 
 
-def digest(download: Download) -> str:
+def state_path(have: str = "") -> str:
+    """Return what an agent asks for to join, or to catch up from the download with a digest."""
+    return f"state?format={FORMAT}" + (f"&have={have}" if have else "")
+
+
+def digest(download: Download, *, format: int = FORMAT) -> str:
     """Return 64 hexadecimal digits that tell what agents are sent apart: the SHA-256 of its bytes.
 
-    A version does not: a coordinator that goes on from a backup reaches the same numbers again. Who
-    receives a download takes the digest of the bytes that came, since encoding it again need not
-    give the same ones.
+    A version does not: a coordinator that goes on from a backup reaches the same numbers again. A
+    receiver takes the digest of the bytes that came, since encoding them again need not give the
+    same ones.
     """
-    return sha256(encode(download)).hexdigest()
+    return sha256(encode(download, format=format)).hexdigest()
 
 
 def encode_sync(sync: Sync) -> bytes:
     """Return a sync as bytes, to be kept and sent as they are until they are answered."""
-    upload = wired_upload(sync.upload)
-    return msgspec.msgpack.encode(
-        _Sync(FORMAT, sync.fingerprint, WIDTH, sync.life, sync.born, sync.sequence, upload)
-    )
+    upload = msgspec.Raw(encode(sync.upload, format=sync.format))
+    head = (sync.fingerprint, WIDTH, sync.life, sync.born, sync.sequence)
+    return written(sync.format, "sync", *head, upload)
 
 
 def decode_sync(data: bytes) -> Sync:
     """Return the sync that was encoded; raise InvalidMessage if these bytes are none."""
     wired = read(data, "sync", _Sync)
-    check_head("", wired.format, wired.width)
+    check_head("", wired.format, wired.more, wired.width)
     upload = unwired_upload(wired.upload, "upload.")
-    return Sync(wired.fingerprint, wired.life, wired.sequence, upload, wired.born)
+    head = (wired.fingerprint, wired.life, wired.sequence)
+    return Sync(*head, upload, wired.born, wired.format)
 
 
 def encode_synced(answer: Synced) -> bytes:
     """Return an answer as bytes."""
-    merged, sequence, version = answer.merged, answer.sequence, answer.version
-    head = synced_head(answer.fingerprint, merged=merged, sequence=sequence, version=version)
-    return head + encode(answer.download)
+    head = synced_head(
+        answer.fingerprint,
+        merged=answer.merged,
+        sequence=answer.sequence,
+        version=answer.version,
+        format=answer.format,
+    )
+    return head + synced_rest(answer.download, format=answer.format)
 
 
-def synced_head(fingerprint: str, *, merged: bool, sequence: int, version: int) -> bytes:
-    """Return what an answer begins with; ``encode(download)``, one for many agents, is the rest."""
-    head = ("synced", FORMAT, fingerprint, WIDTH, merged, sequence, version)
+def synced_head(
+    fingerprint: str, *, merged: bool, sequence: int, version: int, format: int = FORMAT
+) -> bytes:
+    """Return what an answer begins with; ``synced_rest``, one for many agents, follows."""
+    head = ("synced", format, fingerprint, WIDTH, merged, sequence, version)
     packed = msgspec.msgpack.encode(head)
-    return bytes([packed[0] + 1]) + packed[1:]  # an array of one element more: the download
+    more = 1 if format == 1 else 2  # elements of the array: the download, and the map
+    return bytes([packed[0] + more]) + packed[1:]
+
+
+def synced_rest(download: Download, *, format: int = FORMAT, encoded: bytes | None = None) -> bytes:
+    """Return what an answer ends with. ``encoded``: ``encode(download)``, if it is at hand."""
+    body = encode(download, format=format) if encoded is None else encoded
+    return body if format == 1 else body + msgspec.msgpack.encode(NOTHING_MORE)
 
 
 def decode_synced(data: bytes) -> Synced:
     """Return the answer that was encoded; raise InvalidMessage if these bytes are none."""
     wired = read(data, "synced", _Synced)
-    check_head("", wired.format, wired.width)
+    check_head("", wired.format, wired.more, wired.width)
     download = unwired_download(wired.download, "download.")
     head = (wired.fingerprint, wired.merged, wired.sequence, wired.version)
-    return Synced(*head, download, _digest_of_last(data))
+    return Synced(*head, download, _digest_of_download(data, wired.format), wired.format)
 
 
-def encode_joined(joined: Joined, *, download: bytes | None = None) -> bytes:
-    """Return it as bytes. Who has ``encode(joined.download)`` already may hand it in."""
-    packed = None
+def encode_joined(joined: Joined) -> bytes:
+    """Return it as bytes."""
+    download = None
     if joined.download is not None:
-        packed = msgspec.Raw(encode(joined.download) if download is None else download)
-    head = ("joined", FORMAT, joined.fingerprint, WIDTH)
+        download = msgspec.Raw(encode(joined.download, format=joined.format))
     limits = (joined.limits.arm_norm, joined.limits.reward, joined.limits.count)
-    recipe = (joined.recipe, joined.params)
-    return msgspec.msgpack.encode((*head, *recipe, limits, joined.lives, packed))
+    head = (joined.fingerprint, WIDTH, joined.recipe, joined.params, limits, joined.lives)
+    return written(joined.format, "joined", *head, download)
 
 
 def decode_joined(data: bytes) -> Joined:
     """Return what was encoded; raise InvalidMessage if these bytes are none."""
     wired = read(data, "joined", _Joined)
-    check_head("", wired.format, wired.width)
+    check_head("", wired.format, wired.more, wired.width)
     given = wired.limits
     return Joined(
         wired.fingerprint,
@@ -214,11 +246,12 @@ def decode_joined(data: bytes) -> Joined:
         Limits(arm_norm=given.arm_norm, reward=given.reward, count=given.count),
         None if wired.download is None else unwired_download(wired.download, "download."),
         wired.lives,
-        "" if wired.download is None else _digest_of_last(data),
+        "" if wired.download is None else _digest_of_download(data, wired.format),
+        wired.format,
     )
 
 
-def _digest_of_last(data: bytes) -> str:
-    """Return the digest of the bytes of an envelope's last field."""
-    *_, last = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
-    return sha256(last).hexdigest()
+def _digest_of_download(data: bytes, form: int) -> str:
+    """Return the digest of the bytes of an envelope's download: its last field, but for a map."""
+    fields = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
+    return sha256(fields[-1 if form == 1 else -2]).hexdigest()

@@ -1,10 +1,26 @@
 """The core's messages as bytes."""
 
+from typing import Annotated, Any, Final
+
 import msgspec
+from msgspec import Meta
 
 from fedbandit.core.messages import Collect, Download, Message, Upload
+from fedbandit.core.statistics import NO_REWARDS, Rewards, Statistics
 from fedbandit.wire.decoding import FORMAT, check_head, read
 from fedbandit.wire.summaries import WiredSummary, WiredVector, unwired, wired
+
+_Natural = Annotated[int, Meta(ge=0)]
+
+
+class More(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The map of optional named fields at the end of a message; unknown ones are passed over."""
+
+
+class MoreStatistics(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The same for statistics. ``rewards``: how many, their sum, the sum of their squares."""
+
+    rewards: tuple[_Natural, float, float] | None = None
 
 
 class WiredUpload(
@@ -17,6 +33,7 @@ class WiredUpload(
     summary: WiredSummary
     moment: WiredVector
     count: int
+    more: MoreStatistics | None = None
 
 
 class WiredDownload(
@@ -29,62 +46,72 @@ class WiredDownload(
     moment: WiredVector
     count: int
     version: int
+    more: MoreStatistics | None = None
 
 
 class _Collect(
     msgspec.Struct, array_like=True, frozen=True, tag="collect", forbid_unknown_fields=True
 ):
     format: int
+    more: More | None = None
 
 
-def encode(message: Upload | Message) -> bytes:
+NOTHING_MORE: Final = More()
+
+
+def encode(message: Upload | Message, *, format: int = FORMAT) -> bytes:
     """Return a message as bytes."""
     match message:
-        case Upload():
-            written: WiredUpload | WiredDownload | _Collect = wired_upload(message)
-        case Download():
-            written = wired_download(message)
+        case Upload(agent, statistics):
+            fields, more = _wired(statistics)
+            return written(format, "upload", int(agent), *fields, more=more)
+        case Download(statistics, version):
+            fields, more = _wired(statistics)
+            return written(format, "download", *fields, int(version), more=more)
         case Collect():
-            written = _Collect(FORMAT)
+            return written(format, "collect")
         case _:
             raise TypeError(f"no wire form for {type(message).__name__}")
-    return msgspec.msgpack.encode(written)
+
+
+def written(form: int, tag: str, *fields: Any, more: msgspec.Struct = NOTHING_MORE) -> bytes:
+    """Return a message of some format as bytes; format 1 has no map at its end."""
+    message = (tag, form, *fields)
+    return msgspec.msgpack.encode(message if form == 1 else (*message, more))
 
 
 def decode(data: bytes) -> Upload | Message:
     """Return the message that was encoded; raise InvalidMessage if these bytes are none."""
-    written = read(data, "message", WiredUpload | WiredDownload | _Collect)
-    match written:
+    message = read(data, "message", WiredUpload | WiredDownload | _Collect)
+    match message:
         case WiredUpload():
-            return unwired_upload(written, "")
+            return unwired_upload(message, "")
         case WiredDownload():
-            return unwired_download(written, "")
+            return unwired_download(message, "")
         case _:
-            check_head("", written.format)
+            check_head("", message.format, message.more)
             return Collect()
 
 
-def wired_upload(upload: Upload) -> WiredUpload:
-    """Return an upload as a struct."""
-    summary, moment = wired(upload.summary, upload.moment)
-    return WiredUpload(FORMAT, int(upload.agent), summary, moment, int(upload.count))
+def _wired(statistics: Statistics) -> tuple[tuple[Any, ...], MoreStatistics]:
+    summary, moment = wired(statistics.summary, statistics.moment)
+    sums = statistics.rewards
+    known = (int(sums.count), float(sums.total), float(sums.squares)) if sums.count else None
+    return (summary, moment, int(statistics.count)), MoreStatistics(known)
 
 
-def wired_download(download: Download) -> WiredDownload:
-    """Return a download as a struct."""
-    summary, moment = wired(download.summary, download.moment)
-    return WiredDownload(FORMAT, summary, moment, int(download.count), int(download.version))
-
-
-def unwired_upload(written: WiredUpload, place: str) -> Upload:
+def unwired_upload(message: WiredUpload, place: str) -> Upload:
     """Return the upload that was written."""
-    check_head(place, written.format)
-    summary, moment = unwired(written.summary, written.moment, place)
-    return Upload(written.agent, summary, moment, written.count)
+    return Upload(message.agent, _unwired(message, place))
 
 
-def unwired_download(written: WiredDownload, place: str) -> Download:
+def unwired_download(message: WiredDownload, place: str) -> Download:
     """Return the download that was written."""
-    check_head(place, written.format)
-    summary, moment = unwired(written.summary, written.moment, place)
-    return Download(summary, moment, written.count, written.version)
+    return Download(_unwired(message, place), message.version)
+
+
+def _unwired(message: WiredUpload | WiredDownload, place: str) -> Statistics:
+    check_head(place, message.format, message.more)
+    summary, moment = unwired(message.summary, message.moment, place)
+    sums = message.more.rewards if message.more is not None else None
+    return Statistics(summary, moment, message.count, Rewards(*sums) if sums else NO_REWARDS)

@@ -9,8 +9,9 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.contract import Sent
 from fedbandit.core.memory.narrow import CODES, Narrow, rounded, values
-from fedbandit.core.memory.summary import Gram, Sent, Sketch
+from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.wire.decoding import WIDTH, refuse
 
 _LONGEST = 2**24
@@ -18,9 +19,7 @@ _SCALE = 4  # bytes: the upper half of a float64
 _MOMENT = "float32"  # how the moment travels beside rounded rows
 _F8 = np.dtype("<f8")
 _HUGE = 1e150  # no number of a message is larger
-_SOUND = (
-    f"a shape with at least 1 column and at most {_LONGEST} a side, in as many bytes as it takes"
-)
+_SOUND = f"it needs at least 1 column, at most {_LONGEST} a side, and as many bytes as that takes"
 
 
 class WiredVector(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -111,25 +110,23 @@ def _codes(
     rows, form = shape[0], CODES[width]
     sound = shape[1] > 0 and all(0 <= side <= _LONGEST for side in shape)
     if not sound or rows * _SCALE + prod(shape) * form.bytes != len(data):
-        got = f"an array of shape {shape} in {len(data)} bytes of {width}"
-        refuse(field, got, expected=_SOUND)
+        refuse(field, f"an array of shape {shape} in {len(data)} bytes of {width}; {_SOUND}")
     upper = np.frombuffer(data, "<u4", rows).astype(np.uint64) << np.uint64(32)
     codes = np.frombuffer(data, form.dtype, offset=rows * _SCALE).reshape(shape)
     scales = upper.view(np.float64)
     if not ((scales >= 0.0) & (scales < _HUGE)).all():
-        refuse(field, "a scale that is none", expected=f"scales from 0 to {_HUGE:g}")
+        refuse(field, f"a scale is NaN, negative or above {_HUGE:g}")
     with np.errstate(all="ignore"):  # what is not finite compares as too large
         sound = bool((np.abs(values(codes, scales, width)) < _HUGE).all())
     if not sound:
-        got = "a number that is not finite, or too large"
-        refuse(field, got, expected=f"numbers below {_HUGE:g} in size")
+        refuse(field, f"a number is not finite, or not below {_HUGE:g} in size")
     return codes, scales
 
 
 def _narrow(wired: _Narrow, place: str) -> Narrow:
     if wired.width not in CODES:
         known = " or ".join(map(repr, CODES))
-        refuse(f"{place}summary.width", f"numbers of width {wired.width!r}", expected=known)
+        refuse(f"{place}summary.width", f"unknown width {wired.width!r}; it must be {known}")
     codes, scales = _codes(wired.width, wired.rows.shape, wired.rows.data, f"{place}summary.rows")
     return Narrow(wired.width, codes, scales, wired.shed, wired.size, wired.lost)
 
@@ -144,5 +141,5 @@ def _array(tensor: WiredVector | _Matrix, field: str) -> Array:
     shape = tensor.shape
     sound = shape[-1] > 0 and min(shape) >= 0 and max(shape) <= _LONGEST
     if not sound or prod(shape) * WIDTH != len(tensor.data):
-        refuse(field, f"an array of shape {shape} in {len(tensor.data)} bytes", expected=_SOUND)
+        refuse(field, f"an array of shape {shape} in {len(tensor.data)} bytes; {_SOUND}")
     return np.frombuffer(tensor.data, _F8).astype(np.float64, copy=False).reshape(shape)

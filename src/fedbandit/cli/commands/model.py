@@ -228,7 +228,7 @@ def _check_size(recipe: "Recipe") -> None:
     from fedbandit.core.memory.summary import Sketch
     from fedbandit.wire import WIDTH
 
-    d, held = recipe.dimension, recipe.parts.memory.empty()
+    d, held = recipe.dimension, recipe.parts.memory.empty().summary
     size = WIDTH * d * (held.size if isinstance(held, Sketch) else d + 1)
     if size > LARGEST_ANSWER:
         got, expected = f"a state of {size:,} bytes", f"at most {LARGEST_ANSWER:,}, as agents read"

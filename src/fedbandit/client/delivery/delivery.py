@@ -62,7 +62,7 @@ class Courier:
 
     def _join(self) -> None:
         digest = self._account.digest
-        answer = self._transport.exchange(f"state?have={digest}" if digest else "state")
+        answer = self._transport.exchange(wire.state_path(digest))
         self._account.catch_up(wire.decode_joined(answer))
         self.bytes_down += len(answer)
         self._joined = True

@@ -18,10 +18,10 @@ from fedbandit.client.state.learner import Learner
 from fedbandit.client.state.outbox import Outbox
 from fedbandit.client.state.records import Record
 from fedbandit.client.status import Status
-from fedbandit.core.agent import Policy
 from fedbandit.core.checks import checked_reward, too_large
 from fedbandit.core.kernels.linalg import Array, fits
 from fedbandit.core.messages import Upload
+from fedbandit.core.parts.choice import Policy
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import (
     InvalidArms,

@@ -13,6 +13,7 @@ from fedbandit.client.state.records import Learned, packed, unpacked
 from fedbandit.core.agent import Agent
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Collect, Download, Upload
+from fedbandit.core.parts.choice import Turn
 from fedbandit.core.parts.reply import ToSender
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidMessage, InvalidParameter, InvalidState, complaint
@@ -105,6 +106,11 @@ class Learner:
 
     def catch_up(self, joined: wire.Joined) -> None:
         """Learn what the coordinator has merged while this agent was away, and its limits."""
+        if joined.format != wire.FORMAT:
+            raise InvalidMessage(
+                f"the coordinator speaks format {joined.format} of the wire, this agent "
+                f"{wire.FORMAT}. Upgrade the coordinator: it comes first."
+            )
         self._check(joined.fingerprint)
         self._receive(joined.download, joined.digest, lambda outbox: outbox.joined(joined.lives))
         self.most = joined.limits.count
@@ -115,7 +121,7 @@ class Learner:
 
     def within(self, limits: wire.Limits) -> tuple[Outbox, list[Upload]]:
         """Return the outbox without what would be refused, and that."""
-        return self.outbox.within(limits, self.recipe.parts.memory.moved, self.packed)
+        return self.outbox.within(limits, self.recipe.parts.memory.moment_error, self.packed)
 
     def _receive(
         self, download: Download | None, digest: str, change: Callable[[Outbox], Outbox]
@@ -149,7 +155,7 @@ class Learner:
         return download.version > 0 and digest != self.digest
 
     def _put(self, upload: Upload) -> None:
-        self.outbox = self.outbox.put(upload, most=self.most, join=self._agent.joined)
+        self.outbox = self.outbox.put(upload, most=self.most, join=self._agent.combined)
         self._agent.keep(upload)
         self.policy = self._agent.policy
 
@@ -163,7 +169,7 @@ class Learner:
 def check_recipe(recipe: Recipe) -> Recipe:
     """Raise InvalidParameter unless agents of this recipe can be answered one by one, and late."""
     parts = recipe.parts
-    if parts.own_data or parts.blind is not None or not isinstance(parts.reply, ToSender):
+    if parts.own_data or not parts.choice.learns or not isinstance(parts.reply, ToSender):
         expected = "one that answers the sender alone: FSCLB or FedLinUCB"
         fix = "Make the model of another recipe."
         raise InvalidParameter(complaint("recipe", got=recipe.name, expected=expected, fix=fix))
@@ -176,9 +182,7 @@ def warm_up(recipe: Recipe) -> None:
     arms = np.eye(recipe.dimension)[:2]
     for turn in range(recipe.parts.memory.capacity + 2):
         learner.observe(arms[turn % len(arms)], 1.0)
-    policy = learner.policy
-    shown, widths = np.empty_like(arms), np.empty(len(arms))
-    policy.reading.best(arms, policy.theta, policy.radius, shown, widths)
+    recipe.parts.choice(learner.policy, arms, Turn(0, 0))
 
 
 def _upload(data: bytes) -> Upload:

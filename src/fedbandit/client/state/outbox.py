@@ -5,17 +5,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedbandit.core.memory.contract import Sent
 from fedbandit.core.memory.narrow import Narrow, rounding_room
-from fedbandit.core.memory.summary import Gram, Sent, Sketch
+from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Upload
 from fedbandit.wire import Limits
 
 Join = Callable[[Upload, Upload], Upload]
-"""Makes one upload of two; ``Agent.joined`` does."""
+"""Makes one upload of two; ``Agent.combined`` does."""
 Pack = Callable[[Upload], Upload]
 """Makes an upload ready to be sent; ``Agent.packed`` does."""
 Moved = Callable[[Sent], float]
-"""Bounds what a moment may differ by from a sum of r x; ``Memory.moved`` does."""
+"""Bounds what a moment may differ by from a sum of r x; ``Memory.moment_error`` does."""
 
 _LOOSE = 1.0 + 1e-9  # for rounding, as at the coordinator's door
 

@@ -23,12 +23,16 @@ _LEAST_EXPONENT = -1000  # of a scale, so that its lower half is zero: it is no 
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """How one number is written: its type, the code of 1, and the way there and back."""
+    """How one number is written: its type, the code of 1, and the way there and back.
+
+    ``unit`` is the share of a row's length by which rounding moves a row of d numbers, at most.
+    """
 
     dtype: str
     top: float
     write: Callable[[Array], NDArray[Any]]
     read: Callable[[NDArray[Any]], Array]
+    unit: Callable[[int], float]
 
     @property
     def bytes(self) -> int:
@@ -53,15 +57,23 @@ def _from_bfloat16(codes: NDArray[Any]) -> Array:
     return (codes.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
 
 
-def _plain(dtype: str) -> Codes:
-    return Codes(dtype, 1.0, lambda v: v.astype(dtype), lambda c: c.astype(np.float64))
+def _plain(dtype: str, unit: float) -> Codes:
+    return Codes(
+        dtype, 1.0, lambda v: v.astype(dtype), lambda c: c.astype(np.float64), lambda _: unit
+    )
 
 
 CODES: Final[dict[str, Codes]] = {
-    "float32": _plain("<f4"),
-    "float16": _plain("<f2"),
-    "bfloat16": Codes("<u2", 1.0, _to_bfloat16, _from_bfloat16),
-    "int8": Codes("|i1", 127.0, lambda v: np.rint(v).astype("|i1"), lambda c: c.astype(np.float64)),
+    "float32": _plain("<f4", 2.0**-24),
+    "float16": _plain("<f2", 2.0**-11),
+    "bfloat16": Codes("<u2", 1.0, _to_bfloat16, _from_bfloat16, lambda _: 2.0**-8),
+    "int8": Codes(
+        "|i1",
+        127.0,
+        lambda v: np.rint(v).astype("|i1"),
+        lambda c: c.astype(np.float64),
+        lambda d: sqrt(d) / 254.0,
+    ),
 }
 """The narrow widths by name. A number of a row is its code times the row's scale."""
 
@@ -71,7 +83,7 @@ class Narrow:
     """A sketch as it travels in few bytes: rows as codes, each row with a scale.
 
     What it says of X^T X is what a ``Sketch`` of the same rows says, but its rows are no longer
-    exactly orthogonal: whoever reads it calls ``sketch()``; whoever merges it shrinks it anyway.
+    exactly orthogonal: reading takes ``sketch()``, merging shrinks it anyway.
 
     The rows differ from the sender's by rounding, and ``shed`` has grown by a bound e on that
     (``rounding_loss``), so that
@@ -81,7 +93,7 @@ class Narrow:
     still holds. The other half of the sandwich does not: rounding may also make rows longer, and
     S'^T S' <= X^T X + e I is all there is. Radii know it (``Federated.rounded``). ``lost`` is at
     least the trace of X^T X - S'^T S'; where it is kept, e bounds the error of S'^T S' + lost / d I
-    as well. It is always ``trusted``: who merges it shrinks it, so nothing is asked of its rows.
+    as well. It is always ``trusted``: merging shrinks it, so nothing is asked of its rows.
     """
 
     width: str
@@ -205,14 +217,13 @@ def rounding_loss(sketch: Sketch, rows: Array) -> float:
 def rounding_room(summary: object) -> float:
     """Return by what share rounding may make trace + shed, and a moment, larger than they were.
 
-    Rounding moves a row by at most u of its length, u = 2^-24, 2^-11, 2^-8 or sqrt(d) / 254; then
-    ``rounding_loss`` is below 6 u + u^2 times the trace, whatever the rows are. An upload that had
-    to wait may have been rounded twice.
+    Rounding moves a row by at most u of its length, see ``Codes.unit``; then ``rounding_loss`` is
+    below 6 u + u^2 times the trace, whatever the rows are. An upload that had to wait may have been
+    rounded twice.
     """
     if not isinstance(summary, Narrow):
         return 0.0
-    unit = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}.get(summary.width)
-    share = sqrt(summary.dimension) / 254.0 if unit is None else unit
+    share = CODES[summary.width].unit(summary.dimension)
     return 16.0 * share + 80.0 * share * share + 1e-6
 
 

@@ -10,6 +10,7 @@ from fedbandit.core.kernels.ucb import exceeds
 from fedbandit.core.memory.reading import GramReading
 from fedbandit.core.memory.summary import Gram, trusted
 from fedbandit.core.saved import State, array, integer, number
+from fedbandit.core.statistics import Base
 
 _MOST_UPDATES = 2000
 _LARGE_GAIN = 1e6
@@ -25,19 +26,19 @@ class PendingGram:
 
     def __init__(
         self,
-        base: Gram,
-        reading: GramReading,
+        base: Base,
         *,
         ridge: float,
         determinant: Literal["rank-one", "every-round"],
     ) -> None:
-        self._base, self._base_reading = base, reading
+        self._base: Gram = base.statistics.summary
+        self._base_reading: GramReading = base.reading
         self._ridge, self._determinant = ridge, determinant
-        self._matrix = np.zeros_like(base.matrix)
-        self._inverse = reading.inverse.copy()
+        self._matrix = np.zeros_like(self._base.matrix)
+        self._inverse = self._base_reading.inverse.copy()
         self._growth = 0.0
         self._updates = 0
-        self.moment = np.zeros(base.dimension)
+        self.moment = np.zeros(self._base.dimension)
         self.count = 0
 
     def absorb(self, x: Array, _squared_width: float, reward: float, /) -> bool:
@@ -68,13 +69,16 @@ class PendingGram:
             return self._base.merge(self.summary()).read(self._ridge)
         return GramReading(self._inverse, self._base_reading.logdet + self._growth)
 
-    def over(self, base: Gram, reading: GramReading, _at: Array | None = None, /) -> Self:
+    def over(self, base: Base, /) -> Self:
         """Return the same observations on top of another base. Cost O(d^3)."""
-        moved = type(self)(base, reading, ridge=self._ridge, determinant=self._determinant)
-        joint = base.merge(self.summary()).read(self._ridge)
+        moved = type(self)(base, ridge=self._ridge, determinant=self._determinant)
+        joint = moved._base.merge(self.summary()).read(self._ridge)
         moved._matrix = self._matrix.copy()
         moved.moment, moved.count = self.moment.copy(), self.count
-        moved._inverse, moved._growth = joint.inverse.copy(), joint.logdet - reading.logdet
+        moved._inverse, moved._growth = (
+            joint.inverse.copy(),
+            joint.logdet - moved._base_reading.logdet,
+        )
         return moved
 
     def state(self) -> State:

@@ -9,7 +9,8 @@ from fedbandit.core.kernels.linalg import Array, append_row, gram_growth
 from fedbandit.core.kernels.ucb import exceeds
 from fedbandit.core.memory.reading import GramReading
 from fedbandit.core.memory.summary import Gram, trusted
-from fedbandit.core.saved import State, array, integer, misfit, not_negative
+from fedbandit.core.saved import State, array, integer, not_negative, wrong_entry
+from fedbandit.core.statistics import Base
 
 _FIRST_ROWS = 8
 _ROUNDING = 1e-13  # what a squared width may lose to the rounding of V^{-1}, relative to |x|^2
@@ -24,9 +25,10 @@ class PendingRows:
     into a matrix.
     """
 
-    def __init__(self, base: Gram, reading: GramReading, *, ridge: float) -> None:
-        self._base, self._base_reading, self._ridge = base, reading, ridge
-        d = base.dimension
+    def __init__(self, base: Base, *, ridge: float) -> None:
+        self._base: Gram = base.statistics.summary
+        self._base_reading: GramReading = base.reading
+        self._ridge, d = ridge, self._base.dimension
         self._rows, self._filled = np.empty((min(_FIRST_ROWS, d), d)), 0
         self._matrix: Array | None = None
         self._growth_bound = 0.0
@@ -70,9 +72,9 @@ class PendingRows:
         """Return base and pending read together."""
         return self._base.merge(self.summary()).read(self._ridge)
 
-    def over(self, base: Gram, reading: GramReading, _at: Array | None = None, /) -> Self:
+    def over(self, base: Base, /) -> Self:
         """Return the same observations on top of another base."""
-        moved = type(self)(base, reading, ridge=self._ridge)
+        moved = type(self)(base, ridge=self._ridge)
         moved._rows, moved._filled = self._rows.copy(), self._filled
         moved._matrix = None if self._matrix is None else self._matrix.copy()
         moved.moment, moved.count = self.moment.copy(), self.count
@@ -97,7 +99,9 @@ class PendingRows:
         bound, count = not_negative(state, "growth_bound"), integer(state, "count")
         moment = array(state, "moment", d)
         if len(rows) > d or len(matrix) not in (0, d):
-            raise misfit("rows", f"{len(rows)} rows and {len(matrix)} of a matrix", f"{d} at most")
+            raise wrong_entry(
+                "rows", f"{len(rows)} rows and {len(matrix)} of a matrix", f"{d} at most"
+            )
         self._rows, self._filled = rows, len(rows)
         self._matrix = matrix if len(matrix) else None
         self._growth_bound, self.moment, self.count = bound, moment, count

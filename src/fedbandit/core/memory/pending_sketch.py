@@ -17,7 +17,8 @@ from fedbandit.core.kernels.linalg import (
 from fedbandit.core.kernels.ucb import exceeds
 from fedbandit.core.memory.reading import SketchReading
 from fedbandit.core.memory.summary import Sketch, trusted
-from fedbandit.core.saved import State, array, integer, misfit, not_negative
+from fedbandit.core.saved import State, array, integer, not_negative, wrong_entry
+from fedbandit.core.statistics import Base
 
 _FIRST_ROWS = 8
 _ROUNDING = 1e-15  # what a squared width may lose to cancellation, relative to |x|^2 / ridge
@@ -43,31 +44,31 @@ class PendingSketch:
     and A >= V; a little is added for rounding. While that bound is under the threshold the trigger
     cannot fire. The decision is the same as if the determinant were computed every round.
 
-    ``at`` is where what is shed is carried over to the moment (see SketchMemory), if anywhere.
+    What is shed is taken from the moment at the base's reference (see SketchMemory), if it has one.
     """
 
     def __init__(
         self,
-        base: Sketch,
-        reading: SketchReading,
+        base: Base,
         *,
         ridge: float,
         compensated: bool,
         buffer: int | None = None,
-        at: Array | None = None,
     ) -> None:
-        self._base, self._base_reading, self._at = base, reading, at
+        self._base: Sketch = base.statistics.summary
+        self._base_reading: SketchReading = base.reading
+        self._reference = base.reference
         self._ridge, self._compensated, self._buffer = ridge, compensated, buffer
-        self._capacity = base.size if buffer is None else buffer
-        self._rows = np.empty((min(_FIRST_ROWS, self._capacity), base.dimension))
+        self._capacity = self._base.size if buffer is None else buffer
+        self._rows: Array = np.empty((min(_FIRST_ROWS, self._capacity), self._base.dimension))
         self._filled = 0
         self._squares = np.zeros(0)  # of the leading rows that are known to be orthogonal
         self._updates = 0
         self._shed, self._lost = 0.0, 0.0
         self._growth_bound = 0.0
-        self._inverse_trace = reading.inverse_trace
-        self._slack = _ROUNDING / reading.ridge
-        self.moment = np.zeros(base.dimension)
+        self._inverse_trace = self._base_reading.inverse_trace
+        self._slack = _ROUNDING / self._base_reading.ridge
+        self.moment = np.zeros(self._base.dimension)
         self.count = 0
 
     def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
@@ -110,15 +111,10 @@ class PendingSketch:
         merged = self._base.merge(self.summary())
         return merged.read(self._ridge, compensated=self._compensated)
 
-    def over(self, base: Sketch, reading: SketchReading, at: Array | None = None, /) -> Self:
+    def over(self, base: Base, /) -> Self:
         """Return the same observations on top of another base. Cost O((k + n) n d + n^3)."""
         moved = type(self)(
-            base,
-            reading,
-            ridge=self._ridge,
-            compensated=self._compensated,
-            buffer=self._buffer,
-            at=at,
+            base, ridge=self._ridge, compensated=self._compensated, buffer=self._buffer
         )
         moved._rows, moved._filled = self._rows[: self._filled].copy(), self._filled
         moved._squares, moved._updates = self._squares, self._updates
@@ -151,7 +147,7 @@ class PendingSketch:
         moment, lost = array(state, "moment", d), not_negative(state, "lost")
         if len(rows) >= self._capacity or len(squares) > len(rows):
             got = f"{len(rows)} rows, {len(squares)} of them orthogonal"
-            raise misfit("rows", got, f"fewer than {self._capacity}")
+            raise wrong_entry("rows", got, f"fewer than {self._capacity}")
         self._rows, self._filled, self._squares = rows, len(rows), squares
         self._updates, self._shed, self._lost, self._growth_bound = updates, shed, lost, bound
         self.moment, self.count = moment, count
@@ -176,7 +172,7 @@ class PendingSketch:
             self._shed_by(self._shrink)
 
     def _shed_by(self, way: Callable[[], None]) -> None:
-        """Shed, and keep account of the trace that this loses and of its error at ``at``."""
+        """Shed; add up the trace that this loses, and take its error from the moment."""
         if self._base.lost is None:
             return way()
         before = self._rows[: self._filled].copy()
@@ -184,9 +180,9 @@ class PendingSketch:
         after = self._rows[: self._filled]
         mass = max(0.0, float(np.vdot(before, before) - np.vdot(after, after)))
         self._lost += mass
-        if self._at is not None:
-            error = (before @ self._at) @ before - (after @ self._at) @ after
-            self.moment -= error - mass / self._base.dimension * self._at
+        if self._reference is not None:
+            error = (before @ self._reference) @ before - (after @ self._reference) @ after
+            self.moment -= error - mass / self._base.dimension * self._reference
         return None
 
     def _shed_one(self) -> None:

@@ -1,7 +1,6 @@
 """A summary read as a positive definite matrix: what deciding and triggering need of it."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -14,45 +13,6 @@ from fedbandit.core.kernels.linalg import (
 )
 from fedbandit.core.kernels.sparse import SparseArms
 from fedbandit.core.kernels.ucb import gram_ucb, sketch_ucb, sparse_products, sparse_squares
-
-
-class Reading(Protocol):
-    """A summary read as a positive definite matrix V: what deciding and triggering need of it."""
-
-    @property
-    def shed(self) -> float:
-        """Mass that the summary behind it has shed (0 for a Gram matrix)."""
-        ...
-
-    @property
-    def logdet(self) -> float:
-        """The log determinant of V."""
-        ...
-
-    @property
-    def inflation(self) -> float:
-        """How much larger than V^{-1} the inverse may be that estimates are read with; >= 1."""
-        ...
-
-    def solve(self, y: Array) -> Array:
-        """V^{-1} y."""
-        ...
-
-    def estimate(self, moment: Array) -> Array:
-        """Return theta for a moment: V^{-1} moment, or read with a ridge of its own."""
-        ...
-
-    def squared_widths(self, arms: Array) -> Array:
-        """x^T V^{-1} x for every row x of arms (K x d)."""
-        ...
-
-    def sparse_squared_widths(self, arms: SparseArms) -> Array:
-        """x^T V^{-1} x for every sparse arm, at a cost that grows with their entries."""
-        ...
-
-    def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
-        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

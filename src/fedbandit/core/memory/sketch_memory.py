@@ -1,20 +1,21 @@
 """How agents and server remember by a sketch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
 
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array, skew
-from fedbandit.core.memory.gram_memory import HUGE, misfit, restored
+from fedbandit.core.memory.checking import HUGE, check_sums, restored, wrong_summary
 from fedbandit.core.memory.narrow import Narrow, Width, narrowed, rounded, values
 from fedbandit.core.memory.pending_sketch import PendingSketch
 from fedbandit.core.memory.reading import SketchReading
 from fedbandit.core.memory.sizing import Sizing
 from fedbandit.core.memory.summary import Sketch, empty_sketch
 from fedbandit.core.saved import State, array, integer, not_negative, number
+from fedbandit.core.statistics import NO_REWARDS, Base, Statistics
 
 Estimate = Literal["paper", "averaged", "corrected"]
 
@@ -32,9 +33,9 @@ class SketchMemory:
 
     ``estimate="paper"`` reads theta with shed, ``"averaged"`` with the average lost mass. The
     third, ``"corrected"``, is ours. Whenever a sketch stands in for what was observed (a shrink, a
-    merge, a rounding), X^T X - (S^T S + lost / d I) is an error E. In the normal equations it
-    falsifies E theta*. Nobody knows theta*, but who makes the error knows E, and an estimate theta'
-    at that time; so E theta' is taken from the moment, which leaves E (theta* - theta'):
+    merge, a rounding), X^T X - (S^T S + lost / d I) is an error E, and the normal equations are
+    wrong by E theta*. theta* is not known, but where the error is made E is, and an estimate theta'
+    of that time; so E theta' is taken from the moment, which leaves E (theta* - theta'):
 
         theta = V^{-1} (b - sum E_i theta'_i)
         theta - theta* = V^{-1} (noise - ridge theta* + sum E_i (theta* - theta'_i)).
@@ -63,96 +64,110 @@ class SketchMemory:
         return self.size if self.buffer is None else self.buffer
 
     @property
-    def keeps_account(self) -> bool:
+    def tracks_lost(self) -> bool:
         """Whether sketches say how much they have lost."""
         return self.estimate != "paper" or self.sizing is not None
 
-    def empty(self) -> Sketch:
-        """Return the sketch without rows."""
-        return empty_sketch(self.dimension, self.size, lost=0.0 if self.keeps_account else None)
+    def empty(self) -> Statistics:
+        """Return those of the sketch without rows."""
+        return self._empty(self.size)
 
-    def empty_server(self) -> Sketch:
+    def empty_server(self) -> Statistics:
         """Return the same, with room for what a server keeps."""
-        return self.empty().resized(self._largest)
+        return self._empty(self._largest)
+
+    def _empty(self, size: int) -> Statistics:
+        lost = 0.0 if self.tracks_lost else None
+        return Statistics(
+            empty_sketch(self.dimension, size, lost=lost), np.zeros(self.dimension), 0
+        )
 
     @property
     def _largest(self) -> int:
         return self.size if self.server_size is None else self.server_size
 
-    def read(self, summary: Sketch) -> SketchReading:
+    def read(self, summary: Sketch, /) -> SketchReading:
         """Read as (ridge + shed) I + S^T S, or as ridge I + S^T S."""
         averaged = self.estimate != "paper"
         return summary.read(self.ridge, compensated=self.compensated, averaged=averaged)
 
-    def pending(
-        self, base: Sketch, reading: SketchReading, at: Array | None = None, /
-    ) -> PendingSketch:
+    def pending(self, base: Base, /) -> PendingSketch:
         """Return an empty buffer."""
         return PendingSketch(
-            base,
-            reading,
-            ridge=self.ridge,
-            compensated=self.compensated,
-            buffer=self.buffer,
-            at=at,
+            base, ridge=self.ridge, compensated=self.compensated, buffer=self.buffer
         )
 
-    def reference(self, summary: Sketch, moment: Array, /) -> Array | None:
+    def reference(self, base: Base, /) -> Array | None:
         """Return theta' of the corrected estimate, no longer than it may be."""
         if self.estimate != "corrected":
             return None
-        theta = self.read(summary).estimate(moment)
-        length = float(np.linalg.norm(theta))
-        return theta if length <= self.longest else theta * (self.longest / length)
+        length = float(np.linalg.norm(base.theta))
+        return base.theta if length <= self.longest else base.theta * (self.longest / length)
 
-    def uploaded(
-        self, summary: Sketch, moment: Array, at: Array | None, /
-    ) -> tuple[Sketch | Narrow, Array]:
+    def uploaded(self, statistics: Statistics, reference: Array | None, /) -> Statistics:
         """Round the rows, and the moment to float32, unless float64 is asked for."""
-        return self._sent(summary, summary, moment, at)
+        return self._sent(statistics, statistics.summary, reference)
 
-    def downloaded(
-        self, summary: Sketch, moment: Array, at: Array | None, /
-    ) -> tuple[Sketch | Narrow, Array]:
-        """Do the same with as many of the server's rows as a message may have."""
-        size = self.size if self.sizing is None else self.sizing.size(summary, self.ridge)
-        short = summary if size == summary.size else summary.resized(size)
-        return self._sent(summary, short, moment, at)
+    def downloaded(self, base: Base, /) -> Statistics:
+        """Do the same with as many of the server's rows as a message may have.
 
-    def _sent(
-        self, whole: Sketch, short: Sketch, moment: Array, at: Array | None
-    ) -> tuple[Sketch | Narrow, Array]:
+        Sums of rewards, which agents do not need, are left out where bytes are saved.
+        """
+        held: Sketch = base.statistics.summary
+        size = self.size if self.sizing is None else self.sizing.size(held, self.ridge)
+        short = held if size == held.size else held.resized(size)
+        if short is held and self.width == "float64":
+            return base.statistics
+        sent = self._sent(base.statistics, short, base.reference)
+        return sent if self.width == "float64" else replace(sent, rewards=NO_REWARDS)
+
+    def _sent(self, whole: Statistics, short: Sketch, reference: Array | None) -> Statistics:
+        """Return statistics with a shorter sketch, rounded; their errors leave the moment."""
+        before = (whole.summary,)
         if self.width == "float64":
-            return short, carried(moment, before=(whole,), after=short, at=at)
+            moment = corrected(whole.moment, before=before, after=short, reference=reference)
+            return replace(whole, summary=short, moment=moment)
         narrow = narrowed(short.trimmed(_FAINT * short.shed), self.width)
-        moment = carried(moment, before=(whole,), after=narrow, at=at)
-        return narrow, values(*rounded(moment[None], "float32"), "float32")[0]
+        moment = corrected(whole.moment, before=before, after=narrow, reference=reference)
+        moment = values(*rounded(moment[None], "float32"), "float32")[0]
+        return replace(whole, summary=narrow, moment=moment)
 
-    def moved(self, summary: Sketch | Narrow, /) -> float:
-        """|E theta'| <= shed |theta'| for a corrected estimate; nothing for the others."""
+    def moment_error(self, summary: Sketch | Narrow, /) -> float:
+        """|E theta'| <= shed |theta'| for a corrected estimate; 0 for the others."""
         return summary.shed * self.longest if self.estimate == "corrected" else 0.0
 
-    def opened(self, summary: Sketch | Narrow) -> Sketch:
+    def opened(self, statistics: Statistics, /) -> Statistics:
         """Make rounded rows orthogonal again."""
-        return summary.sketch() if isinstance(summary, Narrow) else summary
+        summary = statistics.summary
+        if not isinstance(summary, Narrow):
+            return statistics
+        return replace(statistics, summary=summary.sketch())
 
     def merged(
-        self, ours: Sketch, theirs: Sequence[Sketch | Narrow], moment: Array, at: Array | None, /
-    ) -> tuple[Sketch, Array]:
-        """Merge by one shrink, and carry over what that costs."""
-        merged = ours.merge(*theirs)
-        return merged, carried(moment, before=(ours, *theirs), after=merged, at=at)
+        self, ours: Statistics, theirs: Sequence[Statistics], reference: Array | None, /
+    ) -> Statistics:
+        """Merge by one shrink, and take its error from the moment."""
+        summaries = [each.summary for each in theirs]
+        both = ours.merged_with(theirs, ours.summary.merge(*summaries))
+        if reference is None:
+            return both
+        before = (ours.summary, *summaries)
+        moment = corrected(both.moment, before=before, after=both.summary, reference=reference)
+        return replace(both, moment=moment)
 
-    def check(self, summary: object) -> None:
-        """Raise InvalidMessage unless it is a sketch of this dimension, size and width."""
-        if not self._fits(summary):
+    def check(self, statistics: Statistics, /, *, strict: bool = False) -> None:
+        """Raise InvalidMessage unless the summary is a sketch of this dimension, size and width."""
+        summary = statistics.summary
+        if not self._fits(summary, strict=strict):
             least = 2 if self.sizing else self.size
             size = f"size {least}" if least == self._largest else f"size {least} to {self._largest}"
             rows = f"fewer rows of {self.dimension} {self.width}, orthogonal unless rounded"
-            lost = "lost too" if self.keeps_account else "lost None"
-            raise misfit(summary, f"a sketch of {size}, {rows}, a finite shed >= 0, and {lost}")
+            lost = "lost too" if self.tracks_lost else "lost None"
+            expected = f"a sketch of {size}, {rows}, a finite shed >= 0, and {lost}"
+            raise wrong_summary(summary, expected)
+        check_sums(statistics, self.dimension)
 
-    def _fits(self, summary: object) -> bool:
+    def _fits(self, summary: object, *, strict: bool) -> bool:
         if not isinstance(summary, Sketch | Narrow) or summary.dimension != self.dimension:
             return False
         size = summary.size
@@ -163,34 +178,41 @@ class SketchMemory:
         sound = (
             0.0 <= summary.shed < HUGE
             and 0.0 <= lost < HUGE
-            and (summary.lost is not None) == self.keeps_account
+            and (summary.lost is not None) == self.tracks_lost
         )
         if isinstance(summary, Narrow):
             return sound and summary.width == self.width and _fill(summary)
-        trusted = summary.trusted or _are_orthogonal(summary.rows)
-        return sound and len(summary.rows) < size and trusted
+        if not sound or len(summary.rows) >= size:
+            return False
+        if summary.trusted and not strict:
+            return True
+        return _are_orthogonal(summary.rows, _SKEW / 2 if strict else _SKEW)
 
-    def pack(self, summary: Sketch) -> State:
+    def pack(self, summary: Sketch, /) -> State:
         """Return rows and shed, and what else may differ."""
         state: State = {"rows": summary.rows.copy(), "shed": summary.shed, "size": summary.size}
         return state | ({} if summary.lost is None else {"lost": summary.lost})
 
-    def unpack(self, state: State) -> Sketch:
+    def unpack(self, state: State, /) -> Sketch:
         """Return the sketch that was packed."""
         rows, size = array(state, "rows", None, self.dimension), integer(state, "size")
-        lost = not_negative(state, "lost") if self.keeps_account else None
+        lost = not_negative(state, "lost") if self.tracks_lost else None
         return restored(self, Sketch(rows, number(state, "shed"), size, lost))
 
 
-def carried(
-    moment: Array, *, before: tuple[Sketch | Narrow, ...], after: Sketch | Narrow, at: Array | None
+def corrected(
+    moment: Array,
+    *,
+    before: tuple[Sketch | Narrow, ...],
+    after: Sketch | Narrow,
+    reference: Array | None,
 ) -> Array:
-    """Return the moment that goes with ``after``: less by what it gets wrong of X^T X at ``at``."""
-    if at is None or before == (after,):
+    """Return moment - E theta': E is what ``after`` gets wrong of X^T X, theta' the reference."""
+    if reference is None or before == (after,):
         return moment
-    error = after.times(-at)
+    error = after.times(-reference)
     for each in before:
-        error = error + each.times(at)
+        error = error + each.times(reference)
     return moment - error
 
 
@@ -203,8 +225,8 @@ def _fill(narrow: Narrow) -> bool:
     )
 
 
-def _are_orthogonal(rows: Array) -> bool:
+def _are_orthogonal(rows: Array, most: float) -> bool:
     if rows.dtype != np.float64 or rows.ndim != 2:
         return False
     square, product = skew(rows)
-    return square < HUGE and product <= _SKEW * square
+    return square < HUGE and product <= most * square

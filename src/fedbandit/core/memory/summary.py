@@ -1,44 +1,18 @@
 """Two ways to remember X^T X, as frozen values: the matrix itself, or a sketch of it.
 
-Both are merged by whoever receives them and read by whoever decides. Values are never changed in
-place, so that one summary may be held by a server and many agents at once.
+Values are never changed in place, so that one summary may be held by a server and many agents.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self, TypeVar
+from math import sqrt
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
 from fedbandit.core.kernels.frequent_directions import shrink
 from fedbandit.core.kernels.linalg import Array, read_only, row_products, spd_inverse
+from fedbandit.core.memory.contract import Summary
 from fedbandit.core.memory.reading import GramReading, SketchReading
-
-
-class Sent(Protocol):
-    """What a message says of X^T X."""
-
-    @property
-    def dimension(self) -> int:
-        """Length of an arm, d."""
-        ...
-
-    @property
-    def upload_scalars(self) -> int:
-        """Scalars that an upload of it counts by the paper's rule, moment included."""
-        ...
-
-    @property
-    def download_scalars(self) -> int:
-        """Scalars that a download of it counts by the paper's rule, estimate included."""
-        ...
-
-
-class Summary(Sent, Protocol):
-    """What is remembered of X^T X. Summaries of one kind can be merged."""
-
-    def merge(self, *others: Any) -> Self:
-        """Return the summary of all these histories."""
-        ...
 
 
 class Rows(Protocol):
@@ -61,7 +35,7 @@ class Rows(Protocol):
 
     @property
     def lost(self) -> float | None:
-        """The trace of X^T X - S^T S, or more; None where nobody asks."""
+        """The trace of X^T X - S^T S, or more; None if this recipe does not track it."""
         ...
 
     @property
@@ -77,7 +51,7 @@ S = TypeVar("S", bound=Summary)
 class Gram:
     """X^T X itself (d x d). What reading it costs is paid once, by the first who holds it.
 
-    ``trusted``: summed up here, of checked observations, so that nobody need check it again.
+    ``trusted``: summed up here, of checked observations; it need not be checked again.
     """
 
     matrix: Array
@@ -105,6 +79,11 @@ class Gram:
         sound = self.trusted and all(each.trusted for each in others)
         return trusted(merged) if sound else merged
 
+    def scaled(self, share: float) -> Self:
+        """Return share X^T X."""
+        smaller = replace(self, matrix=share * self.matrix)
+        return trusted(smaller) if self.trusted else smaller
+
     def read(self, ridge: float) -> GramReading:
         """Read as ridge I + X^T X. Cost O(d^3), once."""
         if ridge not in self._readings:
@@ -118,9 +97,9 @@ class Sketch:
 
     ``shed`` is the paper's rho (agent) or Delta (server): merging adds the two histories' shed to
     what the merge itself sheds, and the paper's rho_ser + rho~_ser is that sum. ``squares`` are the
-    squared norms of the rows. ``lost`` is the trace of X^T X - S^T S, for estimates that use it,
-    else None. ``trusted``: ``shrink`` has made the rows here, so that nobody need check again
-    whether they are orthogonal.
+    squared norms of the rows. ``lost`` is the trace of X^T X - S^T S; None if this recipe does not
+    track it. ``trusted``: ``shrink`` has made the rows here, so that they need not be checked for
+    orthogonality again.
     """
 
     rows: Array
@@ -202,6 +181,13 @@ class Sketch:
         fewer = replace(self, rows=self.rows[~small], shed=shed, lost=lost)
         return trusted(fewer) if self.trusted else fewer
 
+    def scaled(self, share: float) -> Self:
+        """Return the sketch of share X^T X: rows, shed and lost follow. Cost O(l d)."""
+        lost = None if self.lost is None else share * self.lost
+        rows, shed = sqrt(share) * self.rows, share * self.shed
+        smaller = replace(self, rows=rows, shed=shed, lost=lost)
+        return trusted(smaller) if self.trusted else smaller
+
     def times(self, y: Array) -> Array:
         """Return (S^T S + lost / d I) y: X^T X y, as far as the sketch knows. Cost O(l d)."""
         return (self.rows @ y) @ self.rows + (self.lost or 0.0) / self.dimension * y
@@ -220,7 +206,7 @@ class Sketch:
 
 
 def trusted(made: S) -> S:
-    """Mark a summary as made here of what is known to be sound; whoever receives it need not check.
+    """Mark a summary as made here of what is known to be sound: it need not be checked again.
 
     A copy with other numbers in it is not marked, nor is a merge with one that is not.
     """

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from fedbandit.core.memory.gram_memory import Memory
+from fedbandit.core.memory.contract import Memory
+from fedbandit.core.parts.choice import UCB, Choice
 from fedbandit.core.parts.radius import Constant, Radius
 from fedbandit.core.parts.reply import Reply, ToSender
 from fedbandit.core.parts.trigger import Never, Trigger
@@ -14,13 +15,12 @@ class Parts:
 
     ``own_data``: decide on everything that the agent has seen, rather than on its last download.
     ``shared``: all agents are one learner.
-    ``blind``: ignore everything and pick uniformly, with this seed.
     """
 
     memory: Memory
+    choice: Choice = UCB
     radius: Radius = Constant(0.0)
     trigger: Trigger = Never()
     reply: Reply = ToSender()
     own_data: bool = False
     shared: bool = False
-    blind: int | None = None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from fedbandit.core import theory
-from fedbandit.core.memory.reading import Reading
+from fedbandit.core.memory.contract import Reading
 from fedbandit.core.theory import Bounds
 
 

@@ -23,7 +23,7 @@ class Reply(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToSender:
-    """Answer the sender alone, so that nobody waits for anybody: FSCLB, FedLinUCB."""
+    """Answer the sender alone, so that no agent waits for another: FSCLB, FedLinUCB."""
 
     def answers(self, server: Server, upload: Upload) -> list[Directed]:
         """Send the sender everything."""
@@ -44,7 +44,7 @@ class ToOwed:
         """Send everything to those who are owed enough, and note that they hold it now."""
         sent = server.held_by(upload.agent).summary.merge(upload.summary)
         server.held[upload.agent] = server.holding(sent)
-        whole, download = server.holding(server.summary), server.download()
+        whole, download = server.holding(server.statistics.summary), server.download()
         owed = [
             agent
             for agent in range(server.agents)

@@ -8,6 +8,7 @@ from fedbandit import wire
 from fedbandit.core.memory.summary import Sketch
 from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.statistics import Rewards, Statistics
 
 _COUNT = 100  # observations in it: a number of one byte, as is the agent's
 
@@ -19,8 +20,8 @@ def message_bytes(recipe: Recipe) -> int:
     that large counts and agent numbers take. A download has one number more. Cost O(l d).
     """
     memory, d = recipe.parts.memory, recipe.dimension
-    summary = memory.empty()
+    summary = memory.empty().summary
     if isinstance(summary, Sketch):
         summary = replace(summary, rows=np.eye(min(summary.size - 1, d), d))
-    sent, moment = memory.uploaded(summary, np.zeros(d), None)
-    return len(wire.encode(Upload(0, sent, moment, _COUNT)))
+    full = Statistics(summary, np.zeros(d), _COUNT, Rewards(_COUNT))
+    return len(wire.encode(Upload(0, memory.uploaded(full, None))))

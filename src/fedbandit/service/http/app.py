@@ -104,7 +104,7 @@ class _Doors:
         model, agent, _ = await self._admitted(request, asked_again=False)
         with coordinator.turns.talking(model, agent):
             served = await coordinator.served(model)
-            body = await coordinator.joined(served, agent, _have(request))
+            body = await coordinator.joined(served, agent, _have(request), _format(request))
         coordinator.metrics.count("fedbandit_states_total", model=model)
         coordinator.metrics.count("fedbandit_sent_bytes_total", len(body), model=model)
         return Response(body, media_type=wire.MEDIA_TYPE, headers={"Cache-Control": "no-store"})
@@ -248,6 +248,15 @@ def _have(request: Request) -> str | None:
         message = f"got {given[:80]!r}; expected 64 of 0-9 a-f"
         raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "have", message)
     return given
+
+
+def _format(request: Request) -> int:
+    """Return the format of the wire that an agent asks for; those of version 1 do not ask."""
+    given = request.query_params.get("format", "1")
+    if given not in map(str, wire.FORMATS):
+        message = f"got {given[:80]!r}; formats {' and '.join(map(str, wire.FORMATS))} are spoken"
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "format", message)
+    return int(given)
 
 
 def _too_large(most: int) -> Refusal:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fedbandit import wire
-from fedbandit.core.messages import Upload
+from fedbandit.core.messages import Download, Upload
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.merging.merge import merge
@@ -98,9 +98,10 @@ class Committer:
             merges = self._merge(locked, held, batch)
         self._held = held
         download = held.download()
-        sent = self._bytes if download.summary is held.summary else wire.encode(download)
+        same = download.statistics is held.statistics
+        sent = _Sent(download, self._bytes if same else None)
         return [
-            Answer(self._head(posted, each), sent, each.merged)
+            Answer(self._head(posted, each), sent.in_format(posted.sync.format), each.merged)
             if isinstance(each, _Merge)
             else each
             for posted, each in zip(batch, merges, strict=True)
@@ -119,14 +120,34 @@ class Committer:
                 raise _Unsound from error
             return [error]
         self._bytes = wire.encode(server.whole())
-        version, count = server.version, server.count
+        version, count = server.version, server.statistics.count
         locked.write(state=self._bytes, version=version, count=count, ledgers=sorting.touched)
         self._digest = locked.digest
         return outcomes
 
     def _head(self, posted: Posted, merge: "_Merge") -> bytes:
-        mark, sequence = self._served.model.fingerprint, posted.sync.sequence
-        return wire.synced_head(mark, merged=merge.merged, sequence=sequence, version=merge.version)
+        form, sequence = posted.sync.format, posted.sync.sequence
+        return wire.synced_head(
+            self._served.fingerprints[form],
+            merged=merge.merged,
+            sequence=sequence,
+            version=merge.version,
+            format=form,
+        )
+
+
+class _Sent:
+    """A download as bytes, made once for each format of the wire that is asked for."""
+
+    def __init__(self, download: Download, encoded: bytes | None) -> None:
+        self._download, self._encoded, self._made = download, encoded, dict[int, bytes]()
+
+    def in_format(self, form: int) -> bytes:
+        """Return what an answer in this format ends with."""
+        if form not in self._made:
+            encoded = self._encoded if form == wire.FORMAT else None
+            self._made[form] = wire.synced_rest(self._download, format=form, encoded=encoded)
+        return self._made[form]
 
 
 def _sharing(outcomes: list[Outcome]) -> list[Outcome]:
@@ -160,7 +181,7 @@ class _Sorting:
     def __init__(
         self, served: Served, server: Server, locked: Locked, batch: Sequence[Posted]
     ) -> None:
-        self._served, self._version, self._count = served, server.version, server.count
+        self._served, self._version, self._count = served, server.version, server.statistics.count
         self._opened = locked.opened({each.token for each in batch if each.token is not None})
         self._ledgers = locked.ledgers({each.agent for each in batch})
         self.new: list[Upload] = []

@@ -8,7 +8,7 @@ A moment needs evidence: with u its direction, |sum of r x|^2 = (sum of r (u x))
 Schwarz, at most R^2 count u^T (X^T X) u. So an upload moves the estimate only where it also says
 that arms were played, and by no more than rewards of R would. A corrected estimate takes from the
 moment what the sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows:
-the bounds make room for as much (``Memory.moved``, ``rounding_room``).
+the bounds make room for as much (``Memory.moment_error``, ``rounding_room``).
 
 That costs O(l d). Last comes what the recipe's server asks: O(l^2 d) for a sketch, whose rows must
 be orthogonal. Whether the sum is sound is asked by ``merging``.
@@ -20,9 +20,10 @@ from math import isfinite, sqrt
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.checking import check_sums
 from fedbandit.core.memory.narrow import Narrow, rounding_room
 from fedbandit.core.memory.summary import Gram, Sketch
-from fedbandit.core.messages import Upload, check_moment
+from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.merging.evidence import evidence
@@ -39,8 +40,9 @@ _UNSEEN = 1e-9  # the share of the trace by which rounding may have hidden evide
 
 def check_sync(served: Served, sync: Sync) -> None:
     """Raise Refusal (409) or InvalidMessage unless this model can merge the upload."""
-    if sync.fingerprint != served.model.fingerprint:
-        got, expected = sync.fingerprint, served.model.fingerprint
+    expected = served.fingerprints[sync.format]
+    if sync.fingerprint != expected:
+        got = sync.fingerprint
         fix = "Join again: the model has another recipe."
         message = complaint("fingerprint", got=got, expected=expected, fix=fix)
         raise Refusal(HTTPStatus.CONFLICT, "fingerprint", message)
@@ -55,7 +57,7 @@ def check_summary(recipe: Recipe, upload: Upload) -> None:
     Cost O(l^2 d) for a sketch, whose rows must be orthogonal, and O(d^2) for a Gram matrix.
     """
     try:
-        recipe.parts.memory.check(upload.summary)
+        recipe.parts.memory.check(upload.statistics)
     except InvalidMessage as error:
         raise InvalidMessage(str(error), field=at_fault(upload)) from error
 
@@ -67,12 +69,12 @@ def _check_upload(served: Served, upload: Upload) -> None:
     if not 1 <= upload.count <= limits.count:
         raise _misfit("upload.count", upload.count, f"a number from 1 to {limits.count}")
     try:
-        check_moment(upload.moment, upload.count, served.recipe.dimension)
+        check_sums(upload.statistics, served.recipe.dimension)
     except InvalidMessage as error:
-        raise InvalidMessage(str(error), field="upload.moment") from error
+        raise InvalidMessage(str(error), field=f"upload.{error.field}") from error
     _check_form(served, upload)
     mass, length, along = _evidence(upload)
-    moved = served.recipe.parts.memory.moved(upload.summary)
+    moved = served.recipe.parts.memory.moment_error(upload.summary)
     most = (_LOOSE + rounding_room(upload.summary)) * upload.count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"

@@ -6,6 +6,7 @@ from fedbandit import wire
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Upload
 from fedbandit.core.recipes import FSCLB, FedLinUCB
+from fedbandit.core.statistics import Statistics
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model
@@ -22,7 +23,7 @@ def merge_once() -> None:
         (FedLinUCB(dimension=4, agents=1), Gram(rows.T @ rows)),
     ):
         server, served = recipe.server(), Served(new_model("warm-up", recipe)[0], recipe)
-        upload = Upload(0, summary, np.ones(4), 2)
+        upload = Upload(0, Statistics(summary, np.ones(4), 2))
         sent = wire.encode_sync(wire.Sync(served.model.fingerprint, bytes(16), 1, upload))
         for number in (1, 1, 2):
             syncs = [wire.decode_sync(sent) for _ in range(number)]

@@ -97,7 +97,10 @@ def read_archive(data: bytes, *, name: str | None = None) -> Archive:
         wired = msgspec.msgpack.decode(body, type=_Archive)
         archive = _archive(wired, name or wired.model.name)
         server = server_at(recipe_of(archive.model), archive.state)
-        if (server.version, server.count) != (archive.model.version, archive.model.count):
+        if (server.version, server.statistics.count) != (
+            archive.model.version,
+            archive.model.count,
+        ):
             raise _broken("a state of another version than the model's")
     except (msgspec.DecodeError, TypeError, FedbanditError) as error:
         raise _broken(str(error)) from error

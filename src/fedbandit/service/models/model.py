@@ -11,13 +11,22 @@ from math import isfinite
 from typing import Any, Final
 
 from fedbandit import wire
-from fedbandit.core.memory.summary import Sketch, Summary
-from fedbandit.core.messages import Download, check_moment
+from fedbandit.core.identity import is_of_version_1, params_1
+from fedbandit.core.memory.contract import Sent
+from fedbandit.core.memory.summary import Sketch
+from fedbandit.core.messages import Download
 from fedbandit.core.parts.reply import ToSender
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import RECIPES
 from fedbandit.core.server import Server
-from fedbandit.errors import InvalidMessage, InvalidParameter, InvalidState, complaint, unknown
+from fedbandit.errors import (
+    InvalidMessage,
+    InvalidParameter,
+    InvalidState,
+    UnknownParameter,
+    complaint,
+    unknown,
+)
 from fedbandit.service.storage.contract import Model
 from fedbandit.wire import Limits
 
@@ -65,6 +74,8 @@ def recipe_named(name: str, params: Mapping[str, Any]) -> Recipe:
         raise unknown("recipe", name, SERVED)
     try:
         return RECIPES[name](**params)
+    except UnknownParameter:
+        raise
     except TypeError as error:
         fix = f"See: fedbandit list recipes, {name}."
         said = str(error).removeprefix("got ")
@@ -90,12 +101,10 @@ def server_at(recipe: Recipe, state: bytes) -> Server:
         download = wire.decode(state)
         if not isinstance(download, Download):
             raise InvalidState(_broken_state(f"a {type(download).__name__}"))
-        recipe.parts.memory.check(download.summary)
-        check_moment(download.moment, download.count, recipe.dimension)
+        recipe.parts.memory.check(download.statistics)
     except InvalidMessage as error:
         raise InvalidState(_broken_state(str(error))) from error
-    server.summary, server.moment = recipe.parts.memory.opened(download.summary), download.moment
-    server.count, server.version = download.count, download.version
+    server.adopt(recipe.parts.memory.opened(download.statistics), version=download.version)
     return server
 
 
@@ -107,14 +116,26 @@ class Served:
     recipe: Recipe
 
     @cached_property
-    def empty(self) -> Summary:
+    def empty(self) -> Sent:
         """The summary of no observations: of which kind and shape uploads have to be."""
-        return self.recipe.parts.memory.empty()
+        summary: Sent = self.recipe.parts.memory.empty().summary
+        return summary
 
     @cached_property
     def params(self) -> Mapping[str, Any]:
         """The recipe's parameters; asking the recipe copies them each time."""
         return self.recipe.params
+
+    @cached_property
+    def fingerprints(self) -> Mapping[int, str]:
+        """What names the recipe in each format of the wire."""
+        return {form: wire.fingerprint(self.recipe, format=form) for form in wire.FORMATS}
+
+    def params_in(self, form: int) -> bytes | None:
+        """Return its parameters as JSON for agents of a format; None if they could not build it."""
+        if form > 1:
+            return self.model.params
+        return json.dumps(params_1(self.recipe)).encode() if is_of_version_1(self.recipe) else None
 
     @cached_property
     def largest_body(self) -> int:
@@ -126,7 +147,7 @@ class Served:
 
 def _check_served(recipe: Recipe) -> None:
     parts = recipe.parts
-    blind = parts.blind is not None or parts.shared
+    blind = not parts.choice.learns or parts.shared
     if parts.own_data or blind or not isinstance(parts.reply, ToSender):
         expected = "one whose server answers the sender alone: " + " or ".join(SERVED)
         fix = "The others run in simulations: fedbandit run."

@@ -1,0 +1,74 @@
+"""Checks that both ways to remember share, and their errors."""
+
+from math import isfinite
+from typing import Final, Protocol, TypeVar
+
+import numpy as np
+
+from fedbandit.core.memory.narrow import Narrow
+from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.statistics import Statistics
+from fedbandit.errors import InvalidMessage, InvalidState, complaint
+
+S = TypeVar("S")
+
+HUGE: Final = 1e150  # squares of anything larger overflow
+
+
+class _Checks(Protocol):
+    @property
+    def dimension(self) -> int: ...
+
+    def check(self, statistics: Statistics, /) -> None: ...
+
+
+def check_sums(statistics: Statistics, dimension: int) -> None:
+    """Raise InvalidMessage unless moment, count and rewards can be of some observations."""
+    moment, count, rewards = statistics.moment, statistics.count, statistics.rewards
+    fits = (
+        moment.dtype == np.float64
+        and moment.shape == (dimension,)
+        and (isfinite(moment.sum()) or bool(np.isfinite(moment).all()))  # a sum may overflow
+        and isinstance(count, int | np.integer)
+        and count >= 0
+    )
+    if not fits:
+        raise InvalidMessage(
+            complaint(
+                "moment and count in a message",
+                got=f"{moment.dtype} of shape {moment.shape}, count {count!r}",
+                expected=f"{dimension} finite float64 and a whole number of at least 0",
+                fix="Agents and server must be built by the same recipe.",
+            ),
+            field="moment",
+        )
+    if not (0 <= rewards.count <= count and isfinite(rewards.total + rewards.squares)):
+        expected = f"finite sums over at most {count} rewards"
+        fix = "Send the sums over the observations of this very message, or none."
+        message = complaint("rewards in a message", got=rewards, expected=expected, fix=fix)
+        raise InvalidMessage(message, field="rewards")
+
+
+def restored(memory: _Checks, summary: S) -> S:
+    """Return a summary that came from a saved state, checked."""
+    try:
+        memory.check(Statistics(summary, np.zeros(memory.dimension), 0))
+    except InvalidMessage as error:
+        raise InvalidState(str(error)) from error
+    return summary
+
+
+def wrong_summary(summary: object, expected: str) -> InvalidMessage:
+    """Return the error for a summary that a memory cannot merge."""
+    match summary:
+        case Gram(matrix):
+            got = f"a Gram matrix of shape {matrix.shape}"
+        case Sketch() | Narrow():
+            kind = summary.width if isinstance(summary, Narrow) else "float64"
+            shape = (summary.codes if isinstance(summary, Narrow) else summary.rows).shape
+            got = f"a sketch of size {summary.size}, rows of shape {shape} in {kind}"
+            got += f", shed {summary.shed}, lost {summary.lost}"
+        case _:
+            got = f"a {type(summary).__name__}"
+    fix = "Agents and server must be built by the same recipe."
+    return InvalidMessage(complaint("summary in a message", got=got, expected=expected, fix=fix))
