@@ -19,7 +19,7 @@ from fedbandit.cli import main
 from fedbandit.cli.entry import COMMANDS
 from fedbandit.cli.table import plain_table, show_table
 from fedbandit.lab.advice import advice
-from fedbandit.lab.advice.recommendation import TOLERANCE
+from fedbandit.lab.analysis.recommendation import TOLERANCE
 from tests.lab.tiny import SPEC, write_spec
 
 LAB = ("joblib", "matplotlib", "pyarrow", "rich", "scipy", "threadpoolctl", "jinja2")

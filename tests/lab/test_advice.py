@@ -12,10 +12,12 @@ import pytest
 
 import fedbandit as fb
 from fedbandit.errors import InvalidParameter
-from fedbandit.lab.advice.advice import LEAN, LITERAL, RADII, Advice, SketchSize, advise
+from fedbandit.lab import advise
+from fedbandit.lab.advice.advice import RADII
 from fedbandit.lab.advice.files import write_advice
-from fedbandit.lab.advice.recommendation import Certainty, Measured
 from fedbandit.lab.advice.spectrum import played_spectrum
+from fedbandit.lab.analysis.advice import LEAN, LITERAL, Advice, SketchSize
+from fedbandit.lab.analysis.recommendation import Certainty, Measured
 from fedbandit.lab.analysis.statistics import Estimate
 from fedbandit.lab.figures.advice import compose_advice
 from tests.lab.tiny import world

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from fedbandit.errors import InvalidParameter, OutputError, UnknownName
 from fedbandit.lab.analysis.curves import curves
+from fedbandit.lab.figures.looks import LOOKS
 from fedbandit.lab.figures.panels import (
-    LOOKS,
     QUANTITIES,
     Panel,
     Quantity,
@@ -19,7 +19,7 @@ from fedbandit.lab.figures.panels import (
     draw_runs,
     panels_by_setting,
 )
-from fedbandit.lab.runs.store import SCHEMA
+from fedbandit.lab.runs.records import SCHEMA
 from tests.lab.made_runs import made_trials, paper_runs
 
 SIGNATURES = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedbandit.core.checks import whole
 from fedbandit.errors import InvalidParameter, complaint
 from fedbandit.worlds.dataset import Dataset
-from fedbandit.worlds.datasets import load_dataset
+from fedbandit.worlds.loading import load_dataset
 from fedbandit.worlds.round import Round
 from fedbandit.worlds.tape import MOST, block_length, lengths, streams
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from fedbandit.lab.advice.advice import Advice
+from fedbandit.lab.analysis.advice import Advice
 from fedbandit.lab.analysis.statistics import Estimate
 from fedbandit.lab.figures.advice import draw_advice
-from fedbandit.lab.runs.store import writable_directory, writing
+from fedbandit.lab.runs.output import writable_directory, writing
 
 _PROSPECTS = ("tail", "epsilon_l", "message_bytes_float64", "message_bytes_int8")
 _MEASURES = ("regret", "loss", "bytes")

@@ -2,30 +2,21 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
 from fedbandit.core.memory.summary import Sketch, empty_gram
 from fedbandit.lab.analysis.curves import Curves, pick
 from fedbandit.lab.analysis.statistics import Estimate, estimate, gap_loss, ratio
-from fedbandit.lab.paper.settings import BEST, FSCLB, PUBLISHED, RANDOM, Setting
+from fedbandit.lab.analysis.text import MINUS
+from fedbandit.lab.analysis.verdicts import Verdict, at_least, at_most, worst
+from fedbandit.lab.paper.algorithms import BEST, FSCLB, PUBLISHED, RANDOM
+from fedbandit.lab.study.settings import Setting
 
 REWARD_LINE = 0.03
 SAVING_LINE = 0.90
-MINUS = "\N{MINUS SIGN}"
-
-
-class Verdict(StrEnum):
-    """From best to worst; unsettled: the interval reaches across the line."""
-
-    HOLDS = "holds"
-    LIKELY = "holds on average (unsettled)"
-    UNLIKELY = "does not hold on average (unsettled)"
-    FAILS = "does not hold"
-    UNDEFINED = "cannot be told"
 
 
 @dataclass(frozen=True)
@@ -106,26 +97,6 @@ class Claim:
             for each in Verdict
             if counts[each]
         )
-
-
-def at_most(measured: Estimate, line: float) -> Verdict:
-    """Judge the claim that a quantity is no more than ``line``; NaN means cannot be told."""
-    if math.isnan(measured.mean):
-        return Verdict.UNDEFINED
-    if measured.mean <= line:
-        return Verdict.HOLDS if measured.high <= line else Verdict.LIKELY
-    return Verdict.FAILS if measured.low > line else Verdict.UNLIKELY
-
-
-def at_least(measured: Estimate, line: float) -> Verdict:
-    """Judge the claim that a quantity is no less than ``line``; NaN means cannot be told."""
-    return at_most(Estimate(-measured.mean, measured.ci95), -line)
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the worst of several verdicts: a claim made against all must hold against each."""
-    severity = list(Verdict)
-    return max(verdicts, key=severity.index)
 
 
 def largest_size(setting: Setting) -> float:

@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fedbandit.lab.analysis.summary import Row
-from fedbandit.lab.paper.claims import Findings, Verdict, claims
-from fedbandit.lab.paper.report import compact, number, plus_minus
+from fedbandit.lab.analysis.text import compact, number, plus_minus
+from fedbandit.lab.analysis.verdicts import Verdict
+from fedbandit.lab.paper.claims import Findings, claims
 
 COLOURS = {
     Verdict.HOLDS: "green",

@@ -16,10 +16,10 @@ from threadpoolctl import threadpool_limits
 from fedbandit.core.checks import whole
 from fedbandit.core.kernels import compiler
 from fedbandit.errors import LocalError, complaint
-from fedbandit.lab.runs.lock import sole_writer
+from fedbandit.lab.runs.output import sole_writer
 from fedbandit.lab.runs.progress import Progress
-from fedbandit.lab.runs.store import Store, open_store, record
-from fedbandit.lab.runs.tape import kept
+from fedbandit.lab.runs.records import Records, open_records, record
+from fedbandit.lab.runs.replay import replayable
 from fedbandit.lab.runs.task import Task
 from fedbandit.lab.runs.workers import follow, interrupts_held
 from fedbandit.simulation import simulate, warm_up
@@ -30,7 +30,7 @@ _TOGETHER = 8  # tasks that one worker makes of a tape in one go
 
 @dataclass(frozen=True)
 class Results:
-    """What a call of :func:`run` leaves behind.
+    """What a call of :func:`run_tasks` leaves behind.
 
     ``table`` has the records of exactly ``tasks``, in their order, one row per checkpoint, with the
     columns of :data:`fedbandit.lab.SCHEMA`. ``computed`` runs were made by this call; the others
@@ -43,7 +43,7 @@ class Results:
     computed: int
 
 
-def run(
+def run_tasks(
     tasks: Sequence[Task],
     *,
     out: str | Path,
@@ -58,19 +58,19 @@ def run(
     changes no result, since every run has one BLAS thread and a tape of its own.
     """
     workers = cpu_count() if jobs is None else whole("jobs", jobs, least=1)
-    store = open_store(out)
+    records = open_records(out)
     tasks = tuple({task.key: task for task in tasks}.values())
-    with sole_writer(store.directory):
-        missing = store.settle(tasks)
+    with sole_writer(records.directory):
+        missing = records.settle(tasks)
         _compile_once(missing)
         with (
             _shown(progress, tasks, missing) as display,
-            closing(_make(missing, store, min(workers, len(missing)))) as finished,
+            closing(_make(missing, records, min(workers, len(missing)))) as finished,
         ):
             for task in finished:
                 if display is not None:
                     display.advance(task.algorithm, task.rounds)
-        return Results(store.directory, tasks, store.read_all(tasks), len(missing))
+        return Results(records.directory, tasks, records.read_all(tasks), len(missing))
 
 
 def _compile_once(tasks: Sequence[Task]) -> None:
@@ -79,12 +79,12 @@ def _compile_once(tasks: Sequence[Task]) -> None:
         warm_up(recipe)
 
 
-def _make(tasks: Sequence[Task], store: Store, workers: int) -> Generator[Task, None, None]:
+def _make(tasks: Sequence[Task], records: Records, workers: int) -> Generator[Task, None, None]:
     """Yield every task when its record is on disk, in the order in which they finish."""
     groups = _sharing_a_world(tasks)
     if workers <= 1:
         for group in groups:
-            yield from _make_group(group, store)
+            yield from _make_group(group, records)
         return
     parallel = Parallel(
         n_jobs=workers,
@@ -97,7 +97,7 @@ def _make(tasks: Sequence[Task], store: Store, workers: int) -> Generator[Task, 
     )
     with interrupts_held():
         finished = parallel(
-            delayed(_make_in_worker)(index, group, store) for index, group in enumerate(groups)
+            delayed(_make_in_worker)(index, group, records) for index, group in enumerate(groups)
         )
     try:
         for index in finished:
@@ -122,23 +122,23 @@ def _sharing_a_world(tasks: Sequence[Task]) -> list[list[Task]]:
     ]
 
 
-def _make_in_worker(index: int, group: Sequence[Task], store: Store) -> int:
+def _make_in_worker(index: int, group: Sequence[Task], records: Records) -> int:
     """Make a group and name it by its index, which is cheaper to send back than its tasks."""
-    for _ in _make_group(group, store):
+    for _ in _make_group(group, records):
         pass
     return index
 
 
-def _make_group(group: Sequence[Task], store: Store) -> Iterator[Task]:
+def _make_group(group: Sequence[Task], records: Records) -> Iterator[Task]:
     """Make tasks that share a world, whose tape is drawn once if it is short enough to keep."""
     compiler.load()  # a BLAS that is loaded later would not be limited
     world: World | None = None
     for task in group:
         with _named(task), threadpool_limits(limits=1):
             if world is None:
-                world = kept(task.world, task.rounds) if len(group) > 1 else task.world
+                world = replayable(task.world, task.rounds) if len(group) > 1 else task.world
             trace = simulate(task.recipe, world, rounds=task.rounds)
-            store.write(task.key, record(task, trace))
+            records.write(task.key, record(task, trace))
         yield task
 
 

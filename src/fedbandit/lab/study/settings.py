@@ -1,12 +1,12 @@
-"""The paper's experiments as values: four settings, and the algorithms that are compared in them.
+"""The paper's four settings as values, and what an algorithm that is compared in them is.
 
-The paper leaves the ridge, the noise, how arms and parameter are drawn and the radius unsaid; what
-stands here is our choice, shown in every report.
+The paper does not say the ridge, the noise, how arms and parameter are drawn, or the radius; the
+values here are our choice, and every report shows them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import RECIPES
@@ -19,8 +19,6 @@ ALPHA = 1.0
 RIDGE = 1.0
 NOISE = 0.1
 DELTA = 0.01
-TRIALS = 20
-ROUNDS = 20_000
 
 Radius = float | Literal["paper"]
 
@@ -84,69 +82,25 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A line of the comparison.
+    """One algorithm of a comparison.
 
-    ``extra`` are parameters of its own; ``tuned_as`` names the algorithm whose radius it shares,
-    and is empty for one that has no radius.
+    ``tuned_as`` names the algorithm whose radius it shares: itself if it has one of its own, empty
+    if it has no radius. ``extra`` returns the parameters of its own in a setting.
     """
 
     name: str
     recipe: str
     tuned_as: str
-    extra: tuple[tuple[str, str], ...] = ()
+    extra: Callable[[Setting], Mapping[str, Any]] = lambda _: {}
 
     def build(self, setting: Setting, *, radius: Radius, rounds: int, seed: int) -> Recipe:
-        """Return the recipe for a setting; ``seed`` matters to Random alone."""
-        params: dict[str, object] = {"dimension": setting.dimension, "agents": AGENTS}
+        """Return the recipe for a setting; only Random uses ``seed``."""
+        params: dict[str, Any] = {"dimension": setting.dimension, "agents": AGENTS}
         if not self.tuned_as:
             return RECIPES[self.recipe](**params, seed=seed)
         params |= {"ridge": RIDGE, "radius": radius, "bounds": setting.bounds(rounds)}
-        if self.recipe in ("FSCLB", "FedLinUCB"):
+        if self.recipe in ("FSCLB", "FSCLB.lean", "FedLinUCB"):
             params["alpha"] = ALPHA
         if self.recipe in ("FSCLB", "SOFUL", "CBSCFD"):
             params["sketch_size"] = setting.sketch_size
-        return RECIPES[self.recipe](**params, **dict(self.extra))
-
-
-def _own(name: str) -> Algorithm:
-    return Algorithm(name, recipe=name, tuned_as=name)
-
-
-FSCLB = "FSCLB"
-BEST = "FedLinUCB"
-PUBLISHED = "FedLinUCB (published)"
-RANDOM = "Random"
-
-PAPER_ALGORITHMS = (
-    _own(FSCLB),
-    Algorithm(BEST, BEST, tuned_as=BEST, extra=(("determinant", "when-needed"),)),
-    Algorithm(PUBLISHED, BEST, tuned_as=BEST, extra=(("determinant", "every-round"),)),
-    Algorithm(RANDOM, RANDOM, tuned_as=""),
-)
-OTHER_ALGORITHMS = tuple(
-    _own(name) for name in ("AsyncLinUCB", "DisLinUCB", "LinUCB", "Centralised", "SOFUL", "CBSCFD")
-)
-
-
-def assumptions(algorithms: Iterable[Algorithm]) -> dict[str, str]:
-    """Return in words what all settings share, and what the paper leaves open."""
-    shared = {
-        "Agents": f"M = {AGENTS}; the active one is uniform at random every round",
-        "Trigger": f"alpha = {ALPHA:g}",
-        "Ridge": f"lambda = {RIDGE:g}",
-        "Synthetic rewards": f"mean plus Gaussian noise of standard deviation {NOISE:g}",
-        "Data set rewards": "1 for the target class, 0 for the others, without noise",
-        "Tapes": "all algorithms of a trial see the same agents, arms and noise",
-        "FedLinUCB": "best form: the determinant only when a bound on it reaches the threshold",
-        PUBLISHED: "the determinant from scratch every round; the same decisions",
-        "Theoretical radius": f"S = 1, L = 1, delta = {DELTA:g}, T = the rounds, R as above. S = 1 "
-        "is true of the synthetic settings and an assumption for the data sets",
-    }
-    if any(each.name == "AsyncLinUCB" for each in algorithms):
-        shared |= {
-            "AsyncLinUCB": "gamma_U = gamma_D = 2, the growth that alpha = 1 asks for",
-            "DisLinUCB": "D = T / (M d log T), which matches regret",
-            "SOFUL, CBSCFD": "the setting's sketch size; like LinUCB, learners that never talk",
-            "Centralised": "one learner that sees everything; its communication is not counted",
-        }
-    return shared
+        return RECIPES[self.recipe](**params, **self.extra(setting))

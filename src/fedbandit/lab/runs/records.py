@@ -7,10 +7,8 @@ are asked for again.
 
 import os
 import re
-import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -19,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedbandit.errors import OutputError, complaint
+from fedbandit.lab.runs.output import TEMPORARY, writable_directory, writing
 from fedbandit.lab.runs.task import Task, checkpoints
 from fedbandit.simulation import Trace
 
@@ -42,7 +40,6 @@ SCHEMA = pa.schema(
 )
 """Columns of a record. All but ``round`` and the labels are totals from the first round on."""
 
-_TEMPORARY = ".part-"
 _RECORD_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
 
 
@@ -72,8 +69,8 @@ def record(task: Task, trace: Trace) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Store:
-    """The records below one output directory. Make it with :func:`open_store`."""
+class Records:
+    """The records below one output directory. Make it with :func:`open_records`."""
 
     directory: Path
 
@@ -93,7 +90,7 @@ class Store:
 
     def write(self, key: str, table: pa.Table) -> None:
         """Put a record in place at once: at no moment is a part of it under its final name."""
-        temporary = self.runs / f"{_TEMPORARY}{uuid4().hex}"
+        temporary = self.runs / f"{TEMPORARY}{uuid4().hex}"
         with writing(self.runs):
             try:
                 with temporary.open("xb") as sink:
@@ -137,7 +134,7 @@ class Store:
         return tuple(missing)
 
     def _set_aside(self, stale: Path) -> None:
-        if stale.name.startswith(_TEMPORARY):
+        if stale.name.startswith(TEMPORARY):
             stale.unlink()
         elif _RECORD_NAME.fullmatch(stale.name) is None:
             return  # not ours to touch
@@ -149,38 +146,11 @@ class Store:
                 stale.replace(self.earlier / stale.name)
 
 
-def open_store(out: str | Path) -> Store:
-    """Return the store below an output directory, which is made if need be."""
-    store = Store(writable_directory(Path(out)))
-    writable_directory(store.runs)
-    return store
-
-
-def writable_directory(path: Path) -> Path:
-    """Make a directory if need be, and prove by a try that files can be written in it."""
-    with writing(path):
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(prefix=_TEMPORARY, dir=path):
-            pass
-    return path
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn the system's refusal to write inside this block into an error that says what to do."""
-    try:
-        yield
-    except OutputError:  # said already, and closer to the place
-        raise
-    except OSError as error:
-        raise OutputError(
-            complaint(
-                "output",
-                got=f"{str(path)!r}, which cannot be written ({error.strerror or error})",
-                expected="a place with room for files, and nothing else in the way there",
-                fix="Choose another --out, or make that one writable.",
-            )
-        ) from error
+def open_records(out: str | Path) -> Records:
+    """Return the records below an output directory, which is made if need be."""
+    records = Records(writable_directory(Path(out)))
+    writable_directory(records.runs)
+    return records
 
 
 def read_runs(out: str | Path) -> pa.Table:

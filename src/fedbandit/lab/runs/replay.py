@@ -13,7 +13,7 @@ _MOST = 2**28  # bytes of arms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class Replay:
     """The first rounds of a world, in memory."""
 
     dimension: int
@@ -25,7 +25,7 @@ class Kept:
         return islice(self.played, n)
 
 
-def kept(world: World, rounds: int) -> World:
+def replayable(world: World, rounds: int) -> World:
     """Return a world with the same first rounds, in memory; the world itself if they are large.
 
     Rounds are copied: a world may yield the same arrays every time with other numbers in them.
@@ -35,4 +35,4 @@ def kept(world: World, rounds: int) -> World:
     if sum(np.asarray(this.arms).nbytes for this in first) * rounds > _MOST:
         return world
     played = tuple(deepcopy(this) for this in islice(chain(first, tape), rounds))
-    return Kept(world.dimension, world.agents, played)
+    return Replay(world.dimension, world.agents, played)
