@@ -118,7 +118,7 @@ class Shapeless:
         ({"sizes": [1, 3]}, "sizes: got 1; expected a whole number from 2 to 5"),
         ({"sizes": [6]}, "sizes: got 6"),
         ({"sizes": [2.5]}, "sizes: got 2.5"),
-        ({"sizes": []}, "sizes: got none"),
+        ({"sizes": []}, "sizes is empty"),
         ({"trials": 0}, "trials: got 0"),
         ({"rounds": 0}, "rounds: got 0"),
         ({"radius": -1.0}, "radius: got -1.0"),

@@ -206,7 +206,7 @@ def test_directory_has_one_writer_at_a_time(tmp_path: Path) -> None:
 def test_lock_in_the_way_is_an_output_error(tmp_path: Path) -> None:
     (tmp_path / ".lock").mkdir()
     with (
-        pytest.raises(OutputError, match=r"\.lock', which cannot be written"),
+        pytest.raises(OutputError, match=r"\.lock' cannot be written"),
         sole_writer(tmp_path),
     ):
         pytest.fail("nothing is held")
@@ -216,7 +216,7 @@ def test_file_in_the_way_of_earlier_runs_is_an_output_error(records: Records) ->
     old, new = tasks(2)
     _put(records, old)
     records.earlier.touch()
-    with pytest.raises(OutputError, match="earlier', which cannot be written"):
+    with pytest.raises(OutputError, match="earlier' cannot be written"):
         records.settle([new])
     assert records.read(old) is not None
 

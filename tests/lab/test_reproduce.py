@@ -160,7 +160,7 @@ def test_file_in_the_way_of_the_figures_is_an_output_error(
     copy = tmp_path / "copy"
     shutil.copytree(tiny[0], copy, ignore=shutil.ignore_patterns("figures"))
     (copy / "figures").touch()
-    with pytest.raises(OutputError, match="figures', which cannot be written"):
+    with pytest.raises(OutputError, match="figures' cannot be written"):
         call(copy)
 
 

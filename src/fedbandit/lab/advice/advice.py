@@ -1,4 +1,4 @@
-"""Which sketch size suits a world: its spectrum, what messages would weigh, what regret was."""
+"""Which sketch size suits a world, by its spectrum, the bytes of messages, and regret."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -56,7 +56,7 @@ class SeededWorld(NamedWorld, Protocol):
 
 @dataclass(frozen=True)
 class _Question:
-    """A world and how it is to be asked."""
+    """A world, and how much of it is played."""
 
     setting: str
     world: SeededWorld
@@ -80,7 +80,7 @@ class _Question:
         )
 
     def run(self, tasks: Sequence[Task], out: Path) -> list[Curves]:
-        """Make what is missing, and return everything."""
+        """Make the runs that are missing, and return the curves of all."""
         return curves(run_tasks(tasks, out=out, jobs=self.jobs, progress=self.progress).table)
 
 
@@ -103,7 +103,7 @@ def advise(
     same for every recipe: FSCLB.lean and FSCLB with each of ``sizes``, FSCLB.lean with the size
     that it chooses itself, FedLinUCB and Random. ``sizes`` are by default 0.1 d, 0.2 d, 0.4 d,
     0.6 d and d + 1. All use one ``radius``; by default the one of ``RADII`` with which FedLinUCB
-    does best on tapes of other seeds, which favours FedLinUCB if anyone. How a size is picked says
+    does best on tapes of other seeds, which favours FedLinUCB if any. For how a size is picked see
     :func:`fedbandit.lab.analysis.recommendation.recommend`.
 
     Runs are kept below ``out``, if given, and not made again; a reported number depends on nothing
@@ -148,14 +148,13 @@ def _sizes(asked: Sequence[int] | None, d: int) -> tuple[int, ...]:
     if asked is None:
         return tuple(sorted({*(max(2, round(share * d)) for share in SHARES), d + 1}))
     if not asked:
-        fix = "Name one, or leave sizes out."
-        raise InvalidParameter(complaint("sizes", got="none", expected="one or more", fix=fix))
+        raise InvalidParameter("sizes is empty. Name one or more, or leave it out.")
     why = f"a sketch keeps one row less than its size; {d + 1}, d + 1, sheds nothing"
     return tuple(sorted({whole("sizes", size, least=2, most=d + 1, why=why) for size in asked}))
 
 
 def _tape(world: SeededWorld, ahead: int) -> NamedWorld:
-    """Return the world with a seed so much further on."""
+    """Return the world with its seed moved ``ahead``."""
     if not is_dataclass(world) or isinstance(world, type) or not hasattr(world, "seed"):
         raise InvalidParameter(
             complaint(

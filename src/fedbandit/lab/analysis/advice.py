@@ -14,7 +14,7 @@ SketchSize = int | Literal["auto"] | None
 
 @dataclass(frozen=True)
 class Prospect:
-    """What is known of a size without playing it.
+    """What is known of a size before it is played.
 
     ``tail`` is the share of the trace past the l - 1 directions that it keeps, ``epsilon`` the
     paper's epsilon_l, and the others are bytes of a full message: FSCLB's and FSCLB.lean's.
@@ -29,7 +29,7 @@ class Prospect:
 
 @dataclass(frozen=True)
 class Advice:
-    """Everything that was found, and the size to take.
+    """Everything that was found, and the recommended size.
 
     ``eigenvalues`` are those of the arms that FedLinUCB played in the first trial, largest first.
     ``whole_bytes`` is FedLinUCB's message. ``lead`` is Random's regret less FedLinUCB's.
@@ -50,7 +50,7 @@ class Advice:
     recommendation: Recommendation
 
     def of(self, recipe: str, sketch_size: SketchSize = None) -> Measured:
-        """Return what that recipe reached with that size."""
+        """Return the measurements of that recipe with that size."""
         for each in self.measured:
             if (each.recipe, each.sketch_size) == (recipe, sketch_size):
                 return each

@@ -8,7 +8,7 @@ from fedbandit.lab.analysis.statistics import Estimate
 
 
 class Verdict(StrEnum):
-    """From best to worst; unsettled: the interval reaches across the line."""
+    """From best to worst; unsettled: the interval contains the line."""
 
     HOLDS = "holds"
     LIKELY = "holds on average (unsettled)"
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 
 def at_most(measured: Estimate, line: float) -> Verdict:
-    """Judge the claim that a quantity is no more than ``line``; NaN means cannot be told."""
+    """Judge the claim that a quantity is no more than ``line``; NaN gives UNDEFINED."""
     if math.isnan(measured.mean):
         return Verdict.UNDEFINED
     if measured.mean <= line:
@@ -27,7 +27,7 @@ def at_most(measured: Estimate, line: float) -> Verdict:
 
 
 def at_least(measured: Estimate, line: float) -> Verdict:
-    """Judge the claim that a quantity is no less than ``line``; NaN means cannot be told."""
+    """Judge the claim that a quantity is no less than ``line``; NaN gives UNDEFINED."""
     return at_most(Estimate(-measured.mean, measured.ci95), -line)
 
 

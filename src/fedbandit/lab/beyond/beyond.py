@@ -18,7 +18,7 @@ from fedbandit.lab.beyond.report import (
 )
 from fedbandit.lab.beyond.variants import VARIANTS
 from fedbandit.lab.figures.frontier import draw_frontier
-from fedbandit.lab.runs.output import writable_directory, writing
+from fedbandit.lab.runs.output import writing
 from fedbandit.lab.study.study import Study, run_aloud, run_study, size_of
 
 
@@ -52,7 +52,7 @@ def beyond(
     with writing(path):
         path.write_text(_text(study, done.found, curves(heavy.table)), encoding="utf-8")
     names = [setting.name for setting in study.settings]
-    figures = draw_frontier(done.found, names, writable_directory(out / "figures"))
+    figures = draw_frontier(done.found, names, out / "figures")
     _show(study, done.found, console or Console())
     print(path)
     return Beyond(path, tuple(figures), done.computed + heavy.computed)

@@ -22,7 +22,7 @@ AIMS = (
 
 
 def words(trials: int, rounds: int) -> str:
-    """Return how the numbers came about."""
+    """Return how the numbers were made."""
     return (
         f"{trials} trials x {rounds:,} rounds at each setting, all lines of a trial on the same "
         "tape. A constant radius for each line and setting, picked on other seeds; lines that "

@@ -14,7 +14,7 @@ LineStyle = Literal["-"] | tuple[float, Sequence[float]]
 
 @dataclass(frozen=True)
 class Look:
-    """How an algorithm is drawn, in every figure alike: told apart without colour by its dashes."""
+    """How an algorithm is drawn in every figure; dashes tell it apart without colour."""
 
     colour: str
     dashes: LineStyle = "-"
@@ -69,7 +69,7 @@ def namer(panels: Sequence[Sequence[Curves]]) -> Callable[[Curves], str]:
 
 
 def looks_of(panels: Sequence[Sequence[Curves]], name: Callable[[Curves], str]) -> dict[str, Look]:
-    """Give every name its look, in legend order; one colour per algorithm, dashes by radius."""
+    """Return the look of every name, in legend order: a colour per algorithm, dashes by radius."""
     lines = sorted((each for panel in panels for each in panel), key=rank)
     spare = cycle(SPARE_COLOURS)
     first: dict[str, Look] = {}

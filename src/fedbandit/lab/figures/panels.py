@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.errors import InvalidParameter
 from fedbandit.lab.analysis.curves import Curves, curves
 from fedbandit.lab.analysis.statistics import band, log_band
 from fedbandit.lab.figures.looks import Look, looks_of, namer, natural, rank
@@ -56,12 +56,7 @@ def draw_runs(runs: pa.Table, out: Path, *, formats: Sequence[str] = FORMATS) ->
     found = curves(runs)
     if not found:
         raise InvalidParameter(
-            complaint(
-                "draw_runs",
-                got="a table without runs",
-                expected="at least one finished run",
-                fix="Give the table of an experiment that has run.",
-            )
+            "draw_runs: the table has no runs. Give the table of an experiment that has run."
         )
     return draw_panels(panels_by_setting(found), out, formats=formats)
 

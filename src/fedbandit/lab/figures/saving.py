@@ -9,7 +9,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from fedbandit.core.checks import one_of
-from fedbandit.errors import OutputError, complaint
+from fedbandit.lab.runs.output import writable_directory, writing
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -26,26 +26,14 @@ def save(
     """Write figures, by their names, into ``out``; each is composed in our style."""
     for kind in formats:
         one_of("formats", kind, FORMATS)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        return [
-            path
-            for name, composed in figures.items()
-            for path in _draw(composed, out / name, formats)
-        ]
-    except OSError as error:
-        raise OutputError(
-            complaint(
-                f"figures in {str(out)!r}",
-                got=str(error),
-                expected="a directory whose files can be written",
-                fix="Give another directory, or remove what is in the way.",
-            )
-        ) from error
+    writable_directory(out)
+    return [
+        path for name, composed in figures.items() for path in _draw(composed, out / name, formats)
+    ]
 
 
 def _style() -> AbstractContextManager[None]:
-    """Set the look of everything drawn inside; ids and metadata are fixed, so files are too."""
+    """Set the style of figures drawn in this block; fixed ids make equal figures equal files."""
     return matplotlib.rc_context(
         {
             "font.family": "DejaVu Sans",
@@ -76,7 +64,8 @@ def _draw(composed: Callable[[], Figure], stem: Path, formats: Sequence[str]) ->
         figure.set_layout_engine("none")  # laid out once, for all formats alike
         paths = [stem.with_name(f"{stem.name}.{kind}") for kind in formats]
         for path, kind in zip(paths, formats, strict=True):
-            figure.savefig(path, format=kind, metadata=UNDATED.get(kind, {}))
+            with writing(path):
+                figure.savefig(path, format=kind, metadata=UNDATED.get(kind, {}))
     return paths
 
 

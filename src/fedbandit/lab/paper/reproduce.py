@@ -20,7 +20,6 @@ from fedbandit.lab.paper.classes import class_table, classes_seen
 from fedbandit.lab.paper.outcome import show
 from fedbandit.lab.paper.report import Picture, Report, write_report
 from fedbandit.lab.runs.machine import environment
-from fedbandit.lab.runs.output import writable_directory
 from fedbandit.lab.runs.spec import NO_RADIUS
 from fedbandit.lab.study.settings import Algorithm, Radius, Setting
 from fedbandit.lab.study.study import Finished, Size, Study, run_study, size_of
@@ -105,7 +104,7 @@ def _publish(study: Study, done: Finished, out: Path) -> Reproduction:
     """Write summary, figures and report of finished runs."""
     tuned, theoretical = (_in_order(study, done.found, kind) for kind in (TUNED, PAPER))
     floor = [each for each in tuned if each.algorithm == RANDOM]
-    drawn, pictures = _draw(study, tuned, writable_directory(out / "figures"))
+    drawn, pictures = _draw(study, tuned, out / "figures")
     report = Report(
         size=study.size,
         settings=study.settings,

@@ -1,4 +1,4 @@
-"""Output directories: made, tried out, and written by one run at a time."""
+"""Output directories: how they are made, checked, and kept to one run at a time."""
 
 import tempfile
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedbandit import file_lock
-from fedbandit.errors import OutputError, complaint
+from fedbandit.errors import OutputError
 
 TEMPORARY = ".part-"
 """How the names of unfinished files begin."""
@@ -29,14 +29,9 @@ def writing(path: Path) -> Iterator[None]:
     except OutputError:  # has its message already, about a place inside this one
         raise
     except OSError as error:
-        raise OutputError(
-            complaint(
-                "output",
-                got=f"{str(path)!r}, which cannot be written ({error.strerror or error})",
-                expected="a place with room for files, and nothing else in the way there",
-                fix="Choose another --out, or make that one writable.",
-            )
-        ) from error
+        reason = error.strerror or error
+        fix = "Choose another --out, or make that one writable."
+        raise OutputError(f"{str(path)!r} cannot be written ({reason}). {fix}") from error
 
 
 @contextmanager
@@ -49,14 +44,8 @@ def sole_writer(directory: Path) -> Iterator[None]:
     with writing(lock):
         handle = file_lock.acquire(lock, mode=0o666)
     if handle is None:
-        raise OutputError(
-            complaint(
-                "output directory",
-                got=f"{str(directory)!r}, which another run is writing",
-                expected="a directory of its own for every run at a time",
-                fix="Wait for that run to end, or choose another --out.",
-            )
-        )
+        fix = "Wait for it to end, or choose another --out."
+        raise OutputError(f"another run is writing to {str(directory)!r}. {fix}")
     try:
         yield
     finally:

@@ -1,8 +1,8 @@
 """Finished runs on disk: one Parquet file each, whole or not there at all.
 
-``OUT/runs`` holds exactly the runs of the tasks last asked for, so that pandas and polars can read
-the directory as it is; whole runs of other tasks wait in ``OUT/earlier`` and come back when they
-are asked for again.
+``OUT/runs`` holds exactly the runs of the latest call, so that pandas and polars can read the
+directory as it is; whole runs of other tasks are kept in ``OUT/earlier`` and moved back when a call
+needs them again.
 """
 
 import os
@@ -81,15 +81,15 @@ class Records:
 
     @property
     def earlier(self) -> Path:
-        """Where whole records of other tasks wait."""
+        """Where whole records of other tasks are kept."""
         return self.directory / "earlier"
 
     def path(self, key: str) -> Path:
-        """Where the record of that key belongs."""
+        """Return the path of the record with that key."""
         return self.runs / f"{key}.parquet"
 
     def write(self, key: str, table: pa.Table) -> None:
-        """Put a record in place at once: at no moment is a part of it under its final name."""
+        """Write a record under a temporary name, then rename it: no record is ever partial."""
         temporary = self.runs / f"{TEMPORARY}{uuid4().hex}"
         with writing(self.runs):
             try:
@@ -102,7 +102,7 @@ class Records:
                 temporary.unlink(missing_ok=True)
 
     def read(self, task: Task) -> pa.Table | None:
-        """Return the task's record, or None where there is none or it is not whole."""
+        """Return the task's record, or None if it is missing or damaged."""
         table = _whole_table(self.path(task.key))
         if table is None or table["key"].unique().to_pylist() != [task.key]:
             return None
@@ -116,8 +116,8 @@ class Records:
     def settle(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
         """Make ``runs`` hold whole records of these tasks and nothing else; return what is missing.
 
-        Leftover temporaries and broken records are deleted. Whole records of other tasks are set
-        aside in ``earlier``, and fetched from there if they are of these tasks.
+        Temporary files and damaged records are deleted. Whole records of other tasks are moved to
+        ``earlier``, and those of these tasks back from there.
         """
         wanted = {f"{task.key}.parquet": task for task in tasks}
         missing = []
@@ -175,7 +175,10 @@ def whole_runs(out: str | Path) -> tuple[pa.Table, list[Path]]:
 
 
 def _whole_table(path: Path) -> pa.Table | None:
-    """Read a file that may be torn or not ours; its pages carry checksums, which are verified."""
+    """Return the records in a file, or None if it is damaged or of another kind.
+
+    Its pages carry checksums, which are verified.
+    """
     try:
         with path.open("rb") as source:
             file = pq.ParquetFile(source, page_checksum_verification=True)

@@ -9,12 +9,12 @@ import numpy as np
 
 from fedbandit.worlds.round import Round, World
 
-_MOST = 2**28  # bytes of arms
+_MOST = 2**28  # bytes of arms that are kept in memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """The first rounds of a world, in memory."""
+    """A world that plays the first rounds of another again, from memory."""
 
     dimension: int
     agents: int
@@ -26,7 +26,7 @@ class Replay:
 
 
 def replayable(world: World, rounds: int) -> World:
-    """Return a world with the same first rounds, in memory; the world itself if they are large.
+    """Return a Replay of the first rounds; the world itself if they would take too much memory.
 
     Rounds are copied: a world may yield the same arrays every time with other numbers in them.
     """

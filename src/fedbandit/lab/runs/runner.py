@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from fedbandit.core.checks import whole
 from fedbandit.core.kernels import compiler
-from fedbandit.errors import LocalError, complaint
+from fedbandit.errors import LocalError
 from fedbandit.lab.runs.output import sole_writer
 from fedbandit.lab.runs.progress import Progress
 from fedbandit.lab.runs.records import Records, open_records, record
@@ -25,12 +25,12 @@ from fedbandit.lab.runs.workers import follow, interrupts_held
 from fedbandit.simulation import simulate, warm_up
 from fedbandit.worlds.round import World
 
-_TOGETHER = 8  # tasks that one worker makes of a tape in one go
+_TOGETHER = 8  # tasks on one tape that a worker gets at a time
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a call of :func:`run_tasks` leaves behind.
+    """The finished runs of some tasks.
 
     ``table`` has the records of exactly ``tasks``, in their order, one row per checkpoint, with the
     columns of :data:`fedbandit.lab.SCHEMA`. ``computed`` runs were made by this call; the others
@@ -52,10 +52,10 @@ def run_tasks(
 ) -> Results:
     """Finish the tasks: read those that are stored below ``out``, make and store the others.
 
-    A run is stored when it is finished, so breaking off at any moment loses at most the runs under
-    way. ``OUT/runs`` then holds exactly these tasks; what it held of others is set aside in
-    ``OUT/earlier``. ``jobs`` processes work at once (default: the usable CPUs); their number
-    changes no result, since every run has one BLAS thread and a tape of its own.
+    A run is stored when it is finished, so an interruption loses at most the runs under way.
+    ``OUT/runs`` then holds exactly these tasks; records of others are moved to ``OUT/earlier``.
+    ``jobs`` processes work at once (default: the usable CPUs); their number changes no result,
+    since every run has one BLAS thread and a tape of its own.
     """
     workers = cpu_count() if jobs is None else whole("jobs", jobs, least=1)
     records = open_records(out)
@@ -74,7 +74,7 @@ def run_tasks(
 
 
 def _compile_once(tasks: Sequence[Task]) -> None:
-    """Compile here what the workers would each compile: they find it on disk."""
+    """Compile the kernels once and leave them on disk, so that no worker has to."""
     for recipe in {type(task.recipe.parts.memory): task.recipe for task in tasks}.values():
         warm_up(recipe)
 
@@ -103,15 +103,15 @@ def _make(tasks: Sequence[Task], records: Records, workers: int) -> Generator[Ta
         for index in finished:
             yield from groups[index]
     except BrokenProcessPool as error:
-        raise _worker_lost(workers) from error
+        raise _worker_lost() from error
     finally:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # joblib says that work is dropped: it is meant to be
+            warnings.simplefilter("ignore")  # joblib warns that work is dropped, which is intended
             finished.close()
 
 
 def _sharing_a_world(tasks: Sequence[Task]) -> list[list[Task]]:
-    """Put tasks on one world, and as many rounds of it, together, a few at a time."""
+    """Group tasks that play the same rounds of the same world, a few to a group."""
     by_tape: dict[tuple[int, int], list[Task]] = {}
     for task in tasks:
         by_tape.setdefault((id(task.world), task.rounds), []).append(task)
@@ -123,7 +123,7 @@ def _sharing_a_world(tasks: Sequence[Task]) -> list[list[Task]]:
 
 
 def _make_in_worker(index: int, group: Sequence[Task], records: Records) -> int:
-    """Make a group and name it by its index, which is cheaper to send back than its tasks."""
+    """Make a group and return its index, which is cheaper to send back than its tasks."""
     for _ in _make_group(group, records):
         pass
     return index
@@ -144,7 +144,7 @@ def _make_group(group: Sequence[Task], records: Records) -> Iterator[Task]:
 
 @contextmanager
 def _named(task: Task) -> Iterator[None]:
-    """Add to an error in which run it happened; the note survives the way back from a worker."""
+    """Add the name of the run to any error; the note survives the way back from a worker."""
     try:
         yield
     except BaseException as error:
@@ -175,12 +175,8 @@ def _rounds_per_algorithm(tasks: Iterable[Task]) -> Counter[str]:
     return rounds
 
 
-def _worker_lost(workers: int) -> LocalError:
+def _worker_lost() -> LocalError:
     return LocalError(
-        complaint(
-            "run",
-            got="a worker process that was killed from outside, perhaps for want of memory",
-            expected=f"{workers} workers that finish",
-            fix="Run the same command again, with fewer --jobs: finished runs are kept.",
-        )
+        "run: a worker process was killed from outside, perhaps for lack of memory. "
+        "Run the same command again with fewer --jobs: finished runs are kept."
     )

@@ -51,7 +51,7 @@ class Setting:
         return f"data set {self.data}: an instance of each class, standardised, unit length"
 
     def target(self, seed: int) -> int | None:
-        """Return the class that pays in the trial with this seed: all classes take their turn."""
+        """Return the class that pays in the trial with this seed; the classes take turns."""
         return None if self.data is None else seed % self.arms
 
     def world(self, seed: int) -> NamedWorld:
@@ -64,7 +64,7 @@ class Setting:
         return Classification(data=self.data, target=target, agents=AGENTS, seed=seed)
 
     def bounds(self, rounds: int) -> Bounds:
-        """Return what the theoretical radius is told; S = 1 is an assumption for the data sets."""
+        """Return the bounds of the theoretical radius; S = 1 is assumed for the data sets."""
         return Bounds(
             noise=self.noise, parameter_norm=1.0, arm_norm=1.0, horizon=rounds, delta=DELTA
         )
