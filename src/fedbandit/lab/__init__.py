@@ -1,4 +1,6 @@
-"""Experiments: worlds x recipes x trials, in parallel, resumable, and what comes of them.
+"""Experiments: worlds x recipes x trials, run in parallel and resumable.
+
+``run`` runs an experiment, ``reproduce`` the paper's, ``advise`` recommends a sketch size.
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory
