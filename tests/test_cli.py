@@ -19,7 +19,7 @@ from fedbandit.cli import main
 from fedbandit.cli.entry import COMMANDS
 from fedbandit.cli.table import plain_table, show_table
 from fedbandit.lab.advice import advice
-from fedbandit.lab.advice.recommendation import TOLERANCE
+from fedbandit.lab.analysis.recommendation import TOLERANCE
 from tests.lab.tiny import SPEC, write_spec
 
 LAB = ("joblib", "matplotlib", "pyarrow", "rich", "scipy", "threadpoolctl", "jinja2")
@@ -210,7 +210,7 @@ def test_advise_on_a_file_writes_what_was_asked_for(
         ("few.csv", "got 2 rows in 2 classes"),
         ("synthetik", "advise: got 'synthetik'; expected one of"),
         ("satimag", "Did you mean 'satimage'?"),
-        ("classification", "world: got no data"),
+        ("classification", "world: data is missing"),
         ("satimage --set data=x.csv", "data: got 'x.csv' beside 'satimage'"),
         ("satimage --set target=9", "world.target: got 9; expected a whole number from 0 to 5"),
         ("satimage --sizes 1,5", "sizes: got 1; expected a whole number from 2 to 38"),
@@ -219,7 +219,7 @@ def test_advise_on_a_file_writes_what_was_asked_for(
         ("synthetic --set dimension=big", "world.dimension: got 'big'; expected a whole number"),
         ("synthetic --set dimensoin=9", "Did you mean 'dimension'?"),
         ("synthetic --set spectrum=powerlaw", "Did you mean 'power-law'?"),
-        ("satimage --out few.csv", "'few.csv', which cannot be written"),
+        ("satimage --out few.csv", "'few.csv' cannot be written"),
     ],
 )
 def test_advise_refuses_in_one_line(

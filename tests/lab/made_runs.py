@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedbandit.lab.analysis.curves import MEASURES, Curves, curves
-from fedbandit.lab.runs.store import SCHEMA
+from fedbandit.lab.runs.records import SCHEMA
 
 Finals = Mapping[str, Sequence[float]]
 

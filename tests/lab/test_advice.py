@@ -12,10 +12,12 @@ import pytest
 
 import fedbandit as fb
 from fedbandit.errors import InvalidParameter
-from fedbandit.lab.advice.advice import LEAN, LITERAL, RADII, Advice, SketchSize, advise
+from fedbandit.lab import advise
+from fedbandit.lab.advice.advice import RADII
 from fedbandit.lab.advice.files import write_advice
-from fedbandit.lab.advice.recommendation import Certainty, Measured
 from fedbandit.lab.advice.spectrum import played_spectrum
+from fedbandit.lab.analysis.advice import LEAN, LITERAL, Advice, SketchSize
+from fedbandit.lab.analysis.recommendation import Certainty, Measured
 from fedbandit.lab.analysis.statistics import Estimate
 from fedbandit.lab.figures.advice import compose_advice
 from tests.lab.tiny import world
@@ -116,7 +118,7 @@ class Shapeless:
         ({"sizes": [1, 3]}, "sizes: got 1; expected a whole number from 2 to 5"),
         ({"sizes": [6]}, "sizes: got 6"),
         ({"sizes": [2.5]}, "sizes: got 2.5"),
-        ({"sizes": []}, "sizes: got none"),
+        ({"sizes": []}, "sizes is empty"),
         ({"trials": 0}, "trials: got 0"),
         ({"rounds": 0}, "rounds: got 0"),
         ({"radius": -1.0}, "radius: got -1.0"),

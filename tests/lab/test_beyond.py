@@ -8,16 +8,17 @@ from numpy.typing import NDArray
 
 from fedbandit.cli.entry import main
 from fedbandit.lab.analysis.curves import Curves
+from fedbandit.lab.beyond.beyond import beyond
 from fedbandit.lab.beyond.report import heavy_tail_table
-from fedbandit.lab.beyond.study import VARIANTS, Variant, beyond
-from fedbandit.lab.paper.settings import SETTINGS
+from fedbandit.lab.beyond.variants import VARIANTS
+from fedbandit.lab.study.settings import SETTINGS, Algorithm
 from fedbandit.simulation import simulate
 
 NAMES = [variant.name for variant in VARIANTS]
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=NAMES)
-def test_every_line_fits_every_setting_and_is_what_it_says(variant: Variant) -> None:
+def test_every_line_fits_every_setting_and_is_what_it_says(variant: Algorithm) -> None:
     step, _, width = variant.name.partition(", ")
     for setting in SETTINGS:
         recipe = variant.build(setting, radius=0.2, rounds=100, seed=1)

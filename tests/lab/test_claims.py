@@ -7,17 +7,9 @@ from hypothesis import strategies as st
 
 from fedbandit.lab.analysis.curves import curves
 from fedbandit.lab.analysis.statistics import Estimate
-from fedbandit.lab.paper.claims import (
-    Findings,
-    Verdict,
-    at_least,
-    at_most,
-    claims,
-    findings,
-    largest_size,
-    worst,
-)
-from fedbandit.lab.paper.settings import SETTINGS, Setting
+from fedbandit.lab.analysis.verdicts import Verdict, at_least, at_most, worst
+from fedbandit.lab.paper.claims import Findings, claims, findings, largest_size
+from fedbandit.lab.study.settings import SETTINGS, Setting
 from tests.lab.made_runs import made_trials, paper_runs
 
 finite = st.floats(-10, 10)

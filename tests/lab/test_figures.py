@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from fedbandit.errors import InvalidParameter, OutputError, UnknownName
 from fedbandit.lab.analysis.curves import curves
+from fedbandit.lab.figures.looks import LOOKS
 from fedbandit.lab.figures.panels import (
-    LOOKS,
     QUANTITIES,
     Panel,
     Quantity,
@@ -19,7 +19,7 @@ from fedbandit.lab.figures.panels import (
     draw_runs,
     panels_by_setting,
 )
-from fedbandit.lab.runs.store import SCHEMA
+from fedbandit.lab.runs.records import SCHEMA
 from tests.lab.made_runs import made_trials, paper_runs
 
 SIGNATURES = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
@@ -178,7 +178,7 @@ def test_one_trial_is_drawn_without_a_band(tmp_path: Path) -> None:
 
 
 def test_nothing_to_draw_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParameter, match="at least one finished run"):
+    with pytest.raises(InvalidParameter, match="the table has no runs"):
         draw_runs(SCHEMA.empty_table(), tmp_path)
 
 
@@ -186,7 +186,7 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "reward.png").mkdir()
     (tmp_path / "file").touch()
     for place in (tmp_path, tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(OutputError, match=r"figures in .*Give another directory"):
+        with pytest.raises(OutputError, match=r"cannot be written .*Choose another --out"):
             draw_runs(two_settings(), place, formats=["png"])
 
 

@@ -8,10 +8,10 @@ from rich.console import Console
 
 from fedbandit.lab.analysis.curves import curves
 from fedbandit.lab.analysis.summary import summarise
+from fedbandit.lab.analysis.text import compact, number, plus_minus
 from fedbandit.lab.paper.claims import claims, findings
 from fedbandit.lab.paper.outcome import show
-from fedbandit.lab.paper.report import compact, number, plus_minus
-from fedbandit.lab.paper.settings import SETTINGS
+from fedbandit.lab.study.settings import SETTINGS
 from tests.lab.made_runs import paper_runs
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbandit.errors import InvalidParameter
-from fedbandit.lab.advice.recommendation import Certainty, Measured, Recommendation, recommend
+from fedbandit.lab.analysis.recommendation import Certainty, Measured, Recommendation, recommend
 from fedbandit.lab.analysis.statistics import Estimate
 
 LEAD = Estimate(500.0, 20.0)

@@ -9,22 +9,20 @@ import pytest
 from fedbandit.errors import OutputError
 from fedbandit.lab.analysis.curves import curves
 from fedbandit.lab.analysis.statistics import Estimate
-from fedbandit.lab.analysis.summary import ClassRow, reward_by_class, summarise
+from fedbandit.lab.analysis.summary import summarise
+from fedbandit.lab.analysis.text import compact, number, percent, percent_interval, plus_minus
+from fedbandit.lab.paper.algorithms import PAPER_ALGORITHMS, assumptions
 from fedbandit.lab.paper.claims import findings
+from fedbandit.lab.paper.classes import ClassRow, ClassTable, class_table
 from fedbandit.lab.paper.report import (
-    ClassTable,
     Picture,
     Report,
-    compact,
-    number,
-    percent,
-    percent_interval,
-    plus_minus,
     write_report,
 )
-from fedbandit.lab.paper.settings import PAPER_ALGORITHMS, SETTINGS, assumptions
-from fedbandit.lab.paper.tuning import GRID, Choice
 from fedbandit.lab.runs.machine import environment
+from fedbandit.lab.study.settings import SETTINGS
+from fedbandit.lab.study.study import FULL, Size
+from fedbandit.lab.study.tuning import Choice
 from tests.lab.made_runs import paper_runs
 
 SECTIONS = ("claims", "figures", "table", "details", "theory", "tuning", "classes", "settings")
@@ -65,14 +63,9 @@ def made_report(directory: Path, reward: float = 990.0, seconds: float = 0.1) ->
     tuned = [each for each in found if each.radius != "paper"]
     drawing = directory / "drawing.svg"
     drawing.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
-    here = [each for each in tuned if each.setting == "satimage"]
-    names = tuple(each.algorithm for each in here)
     tried = ((0.1, Estimate(5.0, 1.0)), (0.5, Estimate(7.0, 1.0)))
     return Report(
-        trials=4,
-        rounds=100,
-        tuning_trials=2,
-        tuning_seed=1_000_000,
+        size=Size(trials=4, rounds=100, tuning_trials=2, grid=(0.1, 0.5)),
         settings=SETTINGS,
         pictures=[Picture("A <figure>", "What it shows", drawing)],
         tuned=findings(found, SETTINGS, radius="tuned"),
@@ -80,9 +73,7 @@ def made_report(directory: Path, reward: float = 990.0, seconds: float = 0.1) ->
         tuned_rows=summarise(tuned),
         theoretical_rows=summarise([each for each in found if each.radius == "paper"]),
         choices=[Choice("satimage", "FSCLB", 0.5, tried)],
-        by_class=[
-            ClassTable("satimage", names, tuple(reward_by_class(here, SETTINGS[2])), 6, (4, 5))
-        ],
+        by_class=[class_table(tuned, SETTINGS[2], tuned_on=(4, 5))],
         parameters=assumptions(PAPER_ALGORITHMS),
         environment=environment(),
     )
@@ -132,17 +123,17 @@ def test_the_theoretical_radius_is_judged_apart(tmp_path: Path) -> None:
 def test_a_shortened_run_says_so(tmp_path: Path) -> None:
     report = made_report(tmp_path)
     assert "20 trials of 20,000 rounds" in page_of(report, tmp_path).text
-    tried = tuple((radius, Estimate(5.0, 1.0)) for radius in GRID)
-    choices = [Choice("satimage", "FSCLB", 0.5, tried)]
-    full = replace(report, trials=20, rounds=20_000, tuning_trials=4, choices=choices)
+    tried = tuple((radius, Estimate(5.0, 1.0)) for radius in FULL.grid)
+    full = replace(report, size=FULL, choices=[Choice("satimage", "FSCLB", 0.5, tried)])
+    assert (FULL.trials, FULL.rounds, FULL.tuning_trials) == (20, 20_000, 4)
     assert "shortened" not in page_of(full, tmp_path).text
     for less in (
-        replace(full, trials=19),
-        replace(full, rounds=19_999),
-        replace(full, tuning_trials=2),
-        replace(full, choices=report.choices),
+        replace(FULL, trials=19),
+        replace(FULL, rounds=19_999),
+        replace(FULL, tuning_trials=2),
+        replace(FULL, grid=report.size.grid),
     ):
-        assert "shortened" in page_of(less, tmp_path).text
+        assert "shortened" in page_of(replace(full, size=less), tmp_path).text
 
 
 @pytest.mark.parametrize(

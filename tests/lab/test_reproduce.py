@@ -9,21 +9,17 @@ import pytest
 from rich.console import Console
 
 from fedbandit.errors import InvalidParameter, OutputError
-from fedbandit.lab.paper.reproduce import (
-    QUICK_GRID,
-    QUICK_TUNING_TRIALS,
-    Reproduction,
-    make_plan,
-    reported_tasks,
-    reproduce,
-)
-from fedbandit.lab.paper.settings import RANDOM, SETTINGS
-from fedbandit.lab.paper.tuning import FIRST_SEED, GRID, Choice, tuning_tasks
+from fedbandit.lab import reproduce
+from fedbandit.lab.paper.algorithms import RANDOM
+from fedbandit.lab.paper.reproduce import Reproduction, paper_study
+from fedbandit.lab.study.settings import SETTINGS
+from fedbandit.lab.study.study import FULL, QUICK, Size, size_of
+from fedbandit.lab.study.tuning import FIRST_SEED, Choice
 
 TRIALS, ROUNDS = 2, 40
 LINES = 6  # FSCLB and FedLinUCB with both radii, FedLinUCB as published with one, Random
 REPORTED = len(SETTINGS) * TRIALS * LINES
-TUNING = len(SETTINGS) * 2 * len(QUICK_GRID) * QUICK_TUNING_TRIALS
+TUNING = len(SETTINGS) * 2 * len(QUICK.grid) * QUICK.tuning_trials
 
 
 def call(out: Path) -> tuple[Reproduction, str]:
@@ -109,25 +105,26 @@ def test_once_more_computes_nothing(tiny: tuple[Path, Reproduction, str]) -> Non
 
 
 def test_what_is_asked_for_overrides_quick() -> None:
-    quick = make_plan(trials=None, rounds=None, quick=True, every_recipe=False)
-    full = make_plan(trials=None, rounds=None, quick=False, every_recipe=False)
-    assert (full.trials, full.rounds, full.grid) == (20, 20_000, GRID)
+    quick = size_of(trials=None, rounds=None, quick=True)
+    full = size_of(trials=None, rounds=None, quick=False)
+    assert (full.trials, full.rounds, full.grid) == (20, 20_000, FULL.grid)
     assert quick.trials < full.trials
     assert quick.rounds < full.rounds
-    asked = make_plan(trials=7, rounds=123, quick=True, every_recipe=False)
+    asked = size_of(trials=7, rounds=123, quick=True)
     assert (asked.trials, asked.rounds, asked.grid) == (7, 123, quick.grid)
 
 
 def test_every_recipe_brings_its_own_runs() -> None:
-    plan = make_plan(trials=2, rounds=50, quick=False, every_recipe=True)
-    tuning = tuning_tasks(SETTINGS, plan.algorithms, grid=[0.1], trials=2, rounds=50)
+    size = Size(trials=2, rounds=50, tuning_trials=2, grid=(0.1,))
+    study = paper_study(size, every_recipe=True)
+    tuning = study.tuning_tasks()
     choices = [
         Choice(setting.name, algorithm.name, 0.1, ())
         for setting in SETTINGS
-        for algorithm in plan.algorithms
+        for algorithm in study.algorithms
     ]
-    reported = reported_tasks(plan, choices)
-    assert len(plan.algorithms) == 10
+    reported = study.reported_tasks(choices)
+    assert len(study.algorithms) == 10
     assert len({task.key for task in reported}) == len(reported) == 4 * 2 * (2 * 8 + 2)
     assert {task.world.params["seed"] for task in reported} == {0, 1}
     assert not {task.trial for task in reported} & {task.trial for task in tuning}
@@ -141,7 +138,7 @@ def test_every_recipe_brings_its_own_runs() -> None:
 @pytest.mark.parametrize("trials", [0, -3, FIRST_SEED + 1, 2.5, True])
 def test_trials_that_cannot_be(trials: int) -> None:
     with pytest.raises(InvalidParameter, match="a whole number from 1"):
-        make_plan(trials=trials, rounds=None, quick=False, every_recipe=False)
+        size_of(trials=trials, rounds=None, quick=False)
 
 
 @pytest.mark.parametrize("rounds", [0, -3, 2.5, True])
@@ -153,8 +150,8 @@ def test_rounds_that_cannot_be(tmp_path: Path, rounds: int) -> None:
 
 def test_numbers_of_numpy_are_kept_as_plain_ones() -> None:
     numbers: dict[str, Any] = {"trials": np.int64(2), "rounds": np.int64(30)}
-    plan = make_plan(**numbers, quick=True, every_recipe=False)
-    assert (type(plan.trials), type(plan.rounds)) == (int, int)
+    size = size_of(**numbers, quick=True)
+    assert (type(size.trials), type(size.rounds)) == (int, int)
 
 
 def test_file_in_the_way_of_the_figures_is_an_output_error(
@@ -163,7 +160,7 @@ def test_file_in_the_way_of_the_figures_is_an_output_error(
     copy = tmp_path / "copy"
     shutil.copytree(tiny[0], copy, ignore=shutil.ignore_patterns("figures"))
     (copy / "figures").touch()
-    with pytest.raises(OutputError, match="figures', which cannot be written"):
+    with pytest.raises(OutputError, match="figures' cannot be written"):
         call(copy)
 
 

@@ -130,7 +130,7 @@ def test_place_may_be_given_as_text(tmp_path: Path) -> None:
 
 def test_directory_in_the_way_of_the_summary_is_an_output_error(tmp_path: Path) -> None:
     (tmp_path / "summary.csv").mkdir()
-    with pytest.raises(OutputError, match=r"summary\.csv', which cannot be written"):
+    with pytest.raises(OutputError, match=r"summary\.csv' cannot be written"):
         run_spec(parse_spec(SPEC), out=tmp_path, jobs=1)
 
 

@@ -2,16 +2,9 @@ import numpy as np
 import pytest
 
 from fedbandit.core.recipes import RECIPES
-from fedbandit.lab.paper.settings import (
-    AGENTS,
-    OTHER_ALGORITHMS,
-    PAPER_ALGORITHMS,
-    SETTINGS,
-    TRIALS,
-    Algorithm,
-    Setting,
-    assumptions,
-)
+from fedbandit.lab.paper.algorithms import OTHER_ALGORITHMS, PAPER_ALGORITHMS, assumptions
+from fedbandit.lab.study.settings import AGENTS, SETTINGS, Algorithm, Setting
+from fedbandit.lab.study.study import FULL
 from fedbandit.worlds import Synthetic
 
 EVERY = PAPER_ALGORITHMS + OTHER_ALGORITHMS
@@ -43,7 +36,7 @@ def test_every_seed_has_a_tape_of_its_own(setting: Setting) -> None:
 
 @by_name
 def test_all_classes_take_their_turn(setting: Setting) -> None:
-    targets = {setting.target(seed) for seed in range(TRIALS)}
+    targets = {setting.target(seed) for seed in range(FULL.trials)}
     if setting.data is None:
         assert targets == {None}
         assert isinstance(setting.world(0), Synthetic)

@@ -9,8 +9,9 @@ import pytest
 from fedbandit.errors import OutputError
 from fedbandit.lab.analysis.curves import MEASURES, curves
 from fedbandit.lab.analysis.statistics import estimate
-from fedbandit.lab.analysis.summary import reward_by_class, summarise, write_csv
-from fedbandit.lab.paper.settings import SETTINGS
+from fedbandit.lab.analysis.summary import summarise, write_csv
+from fedbandit.lab.paper.classes import reward_by_class
+from fedbandit.lab.study.settings import SETTINGS
 from tests.lab.made_runs import made_trials, one, paper_runs
 
 COLUMNS = ["setting", "algorithm", "radius", "trials", "rounds"] + [

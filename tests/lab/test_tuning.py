@@ -3,16 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbandit.lab.analysis.curves import curves
-from fedbandit.lab.paper.settings import PAPER_ALGORITHMS, SETTINGS, Setting
-from fedbandit.lab.paper.tuning import (
-    FIRST_SEED,
-    GRID,
-    Choice,
-    choose_radius,
-    classes_seen,
-    tuning_tasks,
-)
+from fedbandit.lab.paper.algorithms import PAPER_ALGORITHMS
+from fedbandit.lab.paper.classes import classes_seen
+from fedbandit.lab.study.settings import SETTINGS, Setting
+from fedbandit.lab.study.study import FULL, Size, Study
+from fedbandit.lab.study.tuning import FIRST_SEED, Choice, choose_radius
 from tests.lab.made_runs import made_trials
+
+GRID = FULL.grid
+STUDY = Study(PAPER_ALGORITHMS, Size(trials=1, rounds=10, tuning_trials=3, grid=(0.1, 0.5)))
 
 rewards = st.lists(
     st.lists(st.integers(-1000, 1000), min_size=2, max_size=2), min_size=1, max_size=len(GRID)
@@ -46,20 +45,21 @@ def test_a_choice_at_either_end_says_so() -> None:
 
 
 def test_runs_on_one_tape_share_one_world() -> None:
-    tasks = tuning_tasks(SETTINGS, PAPER_ALGORITHMS, grid=(0.1, 0.5), trials=3, rounds=10)
+    tasks = STUDY.tuning_tasks()
     assert len({id(task.world) for task in tasks}) == len(SETTINGS) * 3
 
 
 @given(st.sampled_from(SETTINGS), st.integers(1, 12))
 def test_classes_seen_are_those_that_pay(setting: Setting, trials: int) -> None:
-    tasks = tuning_tasks([setting], PAPER_ALGORITHMS[:1], grid=(0.1,), trials=trials, rounds=1)
+    size = Size(trials=1, rounds=1, tuning_trials=trials, grid=(0.1,))
+    tasks = Study(PAPER_ALGORITHMS[:1], size, settings=(setting,)).tuning_tasks()
     worlds = [task.world.params for task in tasks]
     targets = {params["target"] for params in worlds if "target" in params}
     assert classes_seen(setting, trials) == tuple(sorted(targets))
 
 
 def test_each_radius_is_tried_once_on_seeds_of_its_own() -> None:
-    tasks = tuning_tasks(SETTINGS, PAPER_ALGORITHMS, grid=(0.1, 0.5), trials=3, rounds=10)
+    tasks = STUDY.tuning_tasks()
     assert len({task.key for task in tasks}) == len(tasks) == 4 * 2 * 2 * 3
     assert {task.algorithm for task in tasks} == {"FSCLB", "FedLinUCB"}
     for task in tasks:

@@ -1,8 +1,10 @@
-"""Experiments: worlds x recipes x trials, in parallel, resumable, and what comes of them.
+"""Experiments: worlds x recipes x trials, run in parallel and resumable.
+
+``run`` runs an experiment, ``reproduce`` the paper's, ``advise`` recommends a sketch size.
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory
->>> from fedbandit.lab import Part, Spec, run_spec
+>>> from fedbandit.lab import Part, Spec, run
 >>> spec = Spec(
 ...     name="tiny",
 ...     rounds=20,
@@ -11,19 +13,25 @@
 ...     recipes={"sketch": Part("FSCLB", {"sketch_size": 2}), "floor": Part("Random")},
 ... )
 >>> with TemporaryDirectory() as out:
-...     run_spec(spec, out=Path(out), jobs=1).table.num_rows
+...     run(spec, out=Path(out), jobs=1).table.num_rows
 80
 """
 
+from typing import TYPE_CHECKING
+
 from fedbandit.errors import missing_extra
 
+if TYPE_CHECKING:
+    from fedbandit.lab.paper.reproduce import reproduce
+
 try:
-    from fedbandit.lab.runs.experiment import run_spec, summary_rows
+    from fedbandit.lab.advice.advice import advise
+    from fedbandit.lab.experiment import run, run_spec, summary_rows
     from fedbandit.lab.runs.progress import Progress, progress_on
-    from fedbandit.lab.runs.runner import Results, run
+    from fedbandit.lab.runs.records import SCHEMA, read_runs
+    from fedbandit.lab.runs.runner import Results
     from fedbandit.lab.runs.spec import Part, Spec
     from fedbandit.lab.runs.spec_file import parse_spec, read_spec
-    from fedbandit.lab.runs.store import SCHEMA, read_runs
     from fedbandit.lab.runs.task import Task
 except ModuleNotFoundError as missing:
     if str(missing.name).partition(".")[0] == "fedbandit":
@@ -37,11 +45,26 @@ __all__ = [
     "Results",
     "Spec",
     "Task",
+    "advise",
     "parse_spec",
     "progress_on",
     "read_runs",
     "read_spec",
+    "reproduce",
     "run",
     "run_spec",
     "summary_rows",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import ``reproduce`` when it is asked for: it brings matplotlib, which takes a second."""
+    if name == "reproduce":
+        from fedbandit.lab.paper.reproduce import reproduce
+
+        return reproduce
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fedbandit.worlds.bundled import BUNDLED
 from fedbandit.worlds.classification import Classification
 from fedbandit.worlds.dataset import Dataset
-from fedbandit.worlds.datasets import load_dataset
+from fedbandit.worlds.loading import load_dataset
 from fedbandit.worlds.round import Round, World
 from fedbandit.worlds.synthetic import Synthetic
 

@@ -1,4 +1,4 @@
-"""The data sets that travel inside the package, so that the reproduction needs no network."""
+"""The data sets inside the package, so that the reproduction needs no network."""
 
 from functools import cache
 from importlib.resources import files

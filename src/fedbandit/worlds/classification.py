@@ -11,20 +11,19 @@ from numpy.typing import NDArray
 from fedbandit.core.checks import whole
 from fedbandit.errors import InvalidParameter, complaint
 from fedbandit.worlds.dataset import Dataset
-from fedbandit.worlds.datasets import load_dataset
+from fedbandit.worlds.loading import load_dataset
 from fedbandit.worlds.round import Round
 from fedbandit.worlds.tape import MOST, block_length, lengths, streams
 
 
 @dataclass(frozen=True, kw_only=True)
 class Classification:
-    """Find the class that pays, one instance of every class at a time (SOFUL's way).
+    """Find the class that pays, one instance of every class at a time, as in SOFUL's paper.
 
     Arm k of a round is an instance of class k: its features standardised over the data set, a
     constant 1 appended, scaled to length 1; so there are as many arms as classes, of dimension p +
-    1. The ``target`` class pays 1 and the others 0, without noise. Each class is dealt out in
-    random order, every instance once, then shuffled and dealt again. The active agent is uniform
-    at random.
+    1. The ``target`` class pays 1 and the others 0, without noise. Instances of a class
+    come in random order, each once, then shuffled again. The active agent is uniform at random.
 
     ``data`` is a `Dataset` or a name that `load_dataset` knows: ``"satimage"``,
     ``"mfeat-zernike"``, ``"openml:22"``, ``"path/to.csv"`` (with ``target_column``, if the labels
@@ -73,13 +72,13 @@ class Classification:
         instances = _instances(self.dataset.features)
         agents, *shuffles = streams(self.seed, 1 + classes)
         length = block_length(classes * self.dimension)
-        deals = [
-            _deal(np.flatnonzero(labels == index), shuffle, length)
+        drawn = [
+            _shuffled(np.flatnonzero(labels == index), shuffle, length)
             for index, shuffle in enumerate(shuffles)
         ]
         pay = repeat(self._pay())
         while True:
-            rows = np.stack([next(deal) for deal in deals], axis=1)
+            rows = np.stack([next(each) for each in drawn], axis=1)
             active = agents.integers(self.agents, size=length).tolist()
             yield from map(Round, active, instances[rows], pay, pay)
 
@@ -120,13 +119,13 @@ def _instances(features: NDArray[np.float64]) -> NDArray[np.float64]:
     return arms / lengths(arms)[:, np.newaxis]
 
 
-def _deal(
+def _shuffled(
     rows: NDArray[np.intp], shuffle: np.random.Generator, length: int
 ) -> Iterator[NDArray[np.intp]]:
-    """Yield the next ``length`` rows for ever: each once in random order, then shuffled anew."""
-    hand = rows[:0]
+    """Yield ``length`` rows at a time, for ever: each once in random order, then shuffled again."""
+    left = rows[:0]
     while True:
-        while len(hand) < length:
-            hand = np.concatenate([hand, shuffle.permutation(rows)])
-        yield hand[:length]
-        hand = hand[length:]
+        while len(left) < length:
+            left = np.concatenate([left, shuffle.permutation(rows)])
+        yield left[:length]
+        left = left[length:]

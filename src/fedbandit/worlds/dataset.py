@@ -1,4 +1,4 @@
-"""Rows with classes: what a classification world is made of."""
+"""Rows of features with a class each, from which a classification world is made."""
 
 import hashlib
 from collections import Counter
@@ -39,7 +39,7 @@ class Dataset:
 
     @classmethod
     def from_labels(cls, name: str, features: ArrayLike, labels: Sequence[object]) -> Self:
-        """Make a data set from labels as people write them: whole numbers or text, one a row.
+        """Make a data set from labels that are whole numbers or text, one a row.
 
         Classes are sorted, as numbers when all of them are (so 10 follows 9), otherwise as text.
         """
@@ -72,8 +72,8 @@ class Dataset:
         return hash(self._identity)
 
     def __reduce__(self) -> tuple[Callable[..., "Dataset"], tuple[object, ...]]:
-        """Travel by name if inside the package, else by content, which is checked on arrival."""
-        from fedbandit.worlds.bundled import BUNDLED, load_bundled  # which is made of data sets
+        """Pickle a bundled data set by name, others by content, which is checked when unpickled."""
+        from fedbandit.worlds.bundled import BUNDLED, load_bundled  # imports this module
 
         if self.name in BUNDLED and self is load_bundled(self.name):
             return load_bundled, (self.name,)

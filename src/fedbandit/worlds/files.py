@@ -80,9 +80,9 @@ def _load_table(path: Path, target_column: str | None) -> Dataset:
 
 
 def _read_table(path: Path, target_column: str | None) -> tuple[list[str], Any]:
-    """Return the names of the columns, which may not decode either, and the table.
+    """Return the names of the columns, which may fail to decode too, and the table.
 
-    The labels of a CSV are read as they are written: guessed to be numbers, 01 and 1 would be one.
+    The labels of a CSV are read as text: as numbers, 01 and 1 would be the same class.
     """
     try:
         import pyarrow
@@ -111,7 +111,7 @@ def _read_table(path: Path, target_column: str | None) -> tuple[list[str], Any]:
 def _checked_header(path: Path, target_column: str | None) -> str:
     """Return the name of the label column; raise if the first line does not name columns.
 
-    Features named by numbers that do not just count are a row, which would be lost as a header.
+    If features are named by numbers other than 0, 1, 2, ..., the line is data, not a header.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
         names = next(csv.reader(file), [""])
@@ -153,7 +153,7 @@ def _numbers(path: Path, table: Any, columns: Sequence[int]) -> NDArray[np.float
 def _measured(labels: list[Any]) -> list[Any]:
     """Turn labels that are text into numbers if all are numbers and some have decimals.
 
-    Those are measurements, not classes, and are refused as such; other labels stay as written.
+    Those are measurements, not classes, and are refused later; other labels stay text.
     """
     known = [label for label in labels if label is not None]
     if all(isinstance(label, str) and _is_number(label) for label in known):

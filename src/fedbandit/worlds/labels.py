@@ -1,4 +1,4 @@
-"""From labels as people write them to class indices."""
+"""Turn labels, which are numbers or text, into class indices."""
 
 import math
 import re
@@ -17,7 +17,7 @@ def encode(who: str, labels: Sequence[object]) -> tuple[NDArray[np.int64], tuple
     """Return the class index of every label, and the names of the classes in order.
 
     Text that is a whole number counts as one ("7", "7." and 7.0 are class 7), so that numbered
-    classes sort as numbers whichever file they came from. Other text names a class as it stands:
+    classes sort as numbers in files of every kind. Other text names a class as it stands:
     "01" and "1E2" are neither class 1 nor class 100.
     """
     keys = [_key(who, label, row) for row, label in enumerate(labels)]

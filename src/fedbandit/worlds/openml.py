@@ -1,4 +1,4 @@
-"""Data sets from OpenML: reached only when asked for, cached, checked against their md5."""
+"""Data sets from OpenML: downloaded on demand, cached, checked against their md5."""
 
 import os
 import sys
@@ -93,11 +93,5 @@ def _make(cache: Path) -> None:
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(
-            complaint(
-                f"cache directory {cache}",
-                got=str(error),
-                expected="a directory that can be made and written",
-                fix="Set FEDBANDIT_CACHE to another one.",
-            )
-        ) from error
+        fix = "Set FEDBANDIT_CACHE to another one."
+        raise OutputError(f"cache directory {cache} cannot be made ({error}). {fix}") from error

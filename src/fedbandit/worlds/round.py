@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 class Round(NamedTuple):
-    """What happens in one round, whichever arm is played.
+    """What happens in one round, for every arm that might be played.
 
     ``agent`` is active and is shown ``arms`` (K x d). Arm k would pay ``rewards[k]``, whose mean is
     ``means[k]``; regret is counted on means. K may change from round to round.
@@ -21,7 +21,7 @@ class Round(NamedTuple):
 
 
 class World(Protocol):
-    """A tape of rounds: playing it again gives the same rounds, whoever plays.
+    """A tape of rounds: playing it again gives the same rounds, whatever was chosen.
 
     ``rounds(n)`` yields the first n rounds; a shorter call yields a prefix of a longer one.
     """

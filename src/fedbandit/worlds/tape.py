@@ -1,8 +1,8 @@
-"""What makes a world a tape: streams of their own, drawn in blocks, with sums in a fixed order.
+"""What makes rounds repeatable: separate random streams, drawn in blocks, sums in a fixed order.
 
-Each thing that is random (agents, arms, noise, ...) has a stream of its own that is read in order,
-so how many rounds are drawn at a time decides speed and nothing else. Nothing here goes through
-BLAS or LAPACK: those round differently with another number of threads, and a tape must not.
+Each random quantity (agents, arms, noise, ...) has a stream of its own that is read in order, so
+the number of rounds drawn at a time affects speed alone. Nothing here goes through BLAS or LAPACK,
+whose rounding depends on the number of threads.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ ROUNDS_PER_BLOCK = 512
 """How many rounds a block holds at most: a short run should not pay for a long one."""
 
 MOST = 10**9
-"""More agents, arms or features than this nobody means; numpy could not even count the bytes."""
+"""The largest number of agents, arms or features: numpy cannot allocate many more."""
 
 
 def streams(seed: int, count: int) -> list[np.random.Generator]:

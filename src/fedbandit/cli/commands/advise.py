@@ -21,14 +21,15 @@ from fedbandit.cli.table import show_table
 from fedbandit.errors import InvalidParameter, complaint, unknown
 
 if TYPE_CHECKING:
-    from fedbandit.lab.advice.advice import Advice, SeededWorld
-    from fedbandit.lab.advice.recommendation import Measured
+    from fedbandit.lab.advice.advice import SeededWorld
+    from fedbandit.lab.analysis.advice import Advice
+    from fedbandit.lab.analysis.recommendation import Measured
 
 SIMULATED: Mapping[str, Any] = {"dimension": 50, "arms": 10, "agents": 10}
 """What a synthetic world is unless told otherwise."""
 
 OPTIONS = ("sizes", "trials", "rounds", "radius", "tolerance")
-"""Options that are arguments of ``lab.advice.advise``, which has their defaults."""
+"""Options that are arguments of ``lab.advise``, which has their defaults."""
 
 EXAMPLE = """\
 fedbandit advise satimage
@@ -99,8 +100,7 @@ def _define_effort(parser: ArgumentParser) -> list[Action]:
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.lab import progress_on
-    from fedbandit.lab.advice.advice import advise
+    from fedbandit.lab import advise, progress_on
     from fedbandit.lab.advice.files import write_advice
 
     name, world = _world(arguments.data, arguments.settings)
@@ -125,7 +125,7 @@ def _world(data: str, settings: Sequence[tuple[str, Any]]) -> "tuple[str, Seeded
 
     from fedbandit.lab.runs.parameters import build
     from fedbandit.worlds import BUNDLED, WORLDS, Classification, Synthetic
-    from fedbandit.worlds.datasets import OPENML, is_path
+    from fedbandit.worlds.loading import OPENML, is_path
 
     given = dict(settings)
     if data == "synthetic":
@@ -159,7 +159,7 @@ def _folded(sentence: str) -> str:
 
 
 def _show_prospects(advice: "Advice") -> None:
-    from fedbandit.lab.paper.report import number, percent
+    from fedbandit.lab.analysis.text import number, percent
 
     whole = advice.whole_bytes
     title = f"{advice.setting}, d = {advice.dimension}: arms that FedLinUCB played, and messages"
@@ -192,7 +192,7 @@ def _show_measured(advice: "Advice") -> None:
 
 
 def _cells(each: "Measured", advice: "Advice") -> list[str]:
-    from fedbandit.lab.paper.report import compact, percent, plus_minus
+    from fedbandit.lab.analysis.text import compact, percent, plus_minus
 
     whole = advice.of("FedLinUCB").bytes.mean
     return [

@@ -15,11 +15,10 @@ def _define(parser: ArgumentParser) -> list[Action]:
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.lab.beyond.study import beyond
-    from fedbandit.lab.runs.store import writable_directory
+    from fedbandit.lab.beyond.beyond import beyond
 
     beyond(
-        out=writable_directory(arguments.out),
+        out=arguments.out,
         trials=arguments.trials,
         rounds=arguments.rounds,
         quick=arguments.quick,

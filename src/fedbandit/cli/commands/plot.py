@@ -30,8 +30,9 @@ def _define(parser: ArgumentParser) -> list[Action]:
 
 def _execute(arguments: Namespace) -> None:
     from fedbandit.lab.analysis.curves import curves, unfinished
-    from fedbandit.lab.figures.panels import FORMATS, draw_runs
-    from fedbandit.lab.runs.store import whole_runs
+    from fedbandit.lab.figures.panels import draw_runs
+    from fedbandit.lab.figures.saving import FORMATS
+    from fedbandit.lab.runs.records import whole_runs
 
     runs, broken = whole_runs(arguments.directory)
     place = repr(str(arguments.directory / "runs"))

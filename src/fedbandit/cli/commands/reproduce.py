@@ -18,11 +18,10 @@ def _define(parser: ArgumentParser) -> list[Action]:
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.lab.paper.reproduce import reproduce
-    from fedbandit.lab.runs.store import writable_directory
+    from fedbandit.lab import reproduce
 
     reproduce(
-        out=writable_directory(arguments.out),
+        out=arguments.out,
         trials=arguments.trials,
         rounds=arguments.rounds,
         quick=arguments.quick,

@@ -48,13 +48,11 @@ def _define(parser: ArgumentParser) -> list[Action]:
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.lab import progress_on, read_spec, run_spec, summary_rows
+    from fedbandit.lab import progress_on, read_spec, run, summary_rows
     from fedbandit.lab.analysis.curves import MEASURES
 
     spec = read_spec(arguments.spec)
-    results = run_spec(
-        spec, out=arguments.out, jobs=arguments.jobs, progress=progress_on(sys.stderr)
-    )
+    results = run(spec, out=arguments.out, jobs=arguments.jobs, progress=progress_on(sys.stderr))
     title = f"{spec.name}: {spec.rounds:,} rounds, {spec.trials} trials, mean ± 95 % interval"
     header = ("setting", "algorithm", "radius", *MEASURES)
     show_table(title, header, [_cells(row) for row in summary_rows(results)])
@@ -68,7 +66,7 @@ def _execute(arguments: Namespace) -> None:
 
 
 def _cells(row: "Row") -> list[str]:
-    from fedbandit.lab.paper.report import plus_minus
+    from fedbandit.lab.analysis.text import plus_minus
 
     return [row.setting, row.algorithm, row.radius, *map(plus_minus, row.estimates.values())]
 

@@ -1,14 +1,13 @@
 """An agent's directory: one process at a time, one journal, whose it is and what is in it."""
 
 import logging
-import os
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from fedbandit import file_lock
 from fedbandit.client.decisions import Open, OpenDecisions
 from fedbandit.client.state.journal import Journal, read
 from fedbandit.client.state.learner import Learner
@@ -39,9 +38,6 @@ from fedbandit.errors import (
     complaint,
 )
 from fedbandit.wire import Limits
-
-if sys.platform != "win32":
-    import fcntl
 
 _log = logging.getLogger(__name__)
 
@@ -105,7 +101,7 @@ class StateDir:
 
     def close(self) -> None:
         """Let other processes have the directory."""
-        os.close(self._held)
+        file_lock.release(self._held)
 
 
 def header(who: Identity, recipe: Recipe, limits: Limits | None) -> Header:
@@ -190,22 +186,15 @@ def _limits(given: tuple[float, float, int]) -> Limits:
 def _hold(path: Path) -> int:
     try:
         path.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT, mode=0o600)
+        handle = file_lock.acquire(path / "lock")
     except OSError as error:
         got, fix = f"{error.strerror} at {str(path)!r}", "Choose another state_dir."
         expected = "a directory to write to"
         raise OutputError(complaint("state_dir", got=got, expected=expected, fix=fix)) from error
-    if sys.platform == "win32":
-        return handle
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(handle)
+    if handle is None:
         got, expected = f"{str(path)!r}, which is in use", "a directory for one process at a time"
         fix = "Close the other agent, or give this one a directory of its own."
-        raise OutputError(complaint("state_dir", got=got, expected=expected, fix=fix)) from error
-    except OSError:  # this file system has no locks
-        return handle
+        raise OutputError(complaint("state_dir", got=got, expected=expected, fix=fix))
     return handle
 
 

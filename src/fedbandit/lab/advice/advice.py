@@ -1,35 +1,41 @@
-"""Which sketch size suits a world: its spectrum, what messages would weigh, what regret was."""
+"""Which sketch size suits a world, by its spectrum, the bytes of messages, and regret."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.checks import fraction, real, whole
-from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import FSCLB, FedLinUCB, Random
 from fedbandit.core.theory import epsilon_l
 from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.lab.advice.contenders import (
+    RIDGE,
+    Contender,
+    contenders,
+    lean,
+    literal,
+    whole_matrix,
+)
 from fedbandit.lab.advice.message_size import message_bytes
-from fedbandit.lab.advice.recommendation import TOLERANCE, Measured, Recommendation, recommend
 from fedbandit.lab.advice.spectrum import played_spectrum, tail_share
+from fedbandit.lab.analysis.advice import FLOOR, LEAN, WHOLE, Advice, Prospect
 from fedbandit.lab.analysis.curves import Curves, curves
-from fedbandit.lab.analysis.statistics import Estimate, estimate, gap_loss
-from fedbandit.lab.paper import tuning
+from fedbandit.lab.analysis.recommendation import TOLERANCE, Measured, recommend
+from fedbandit.lab.analysis.statistics import estimate, gap_loss
+from fedbandit.lab.runs.output import writable_directory
 from fedbandit.lab.runs.progress import Progress
-from fedbandit.lab.runs.runner import run
+from fedbandit.lab.runs.runner import run_tasks
 from fedbandit.lab.runs.spec import MOST_ROUNDS, NO_RADIUS
-from fedbandit.lab.runs.store import writable_directory
 from fedbandit.lab.runs.task import NamedWorld, Task
+from fedbandit.lab.study.tuning import FIRST_SEED, choose_radius
 
 TRIALS = 5
 ROUNDS = 3_000
-RIDGE = 1.0
 SHARES = (0.1, 0.2, 0.4, 0.6)
 """Sizes tried unless stated, as shares of d; d + 1, which sheds nothing, is tried too."""
 
@@ -37,10 +43,6 @@ RADII = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Among these FedLinUCB's best is used by all, unless a radius is stated."""
 
 TUNING_TRIALS = 2
-
-LEAN, LITERAL, WHOLE, FLOOR = "FSCLB.lean", "FSCLB", "FedLinUCB", "Random"
-
-SketchSize = int | Literal["auto"] | None
 
 
 class SeededWorld(NamedWorld, Protocol):
@@ -53,80 +55,8 @@ class SeededWorld(NamedWorld, Protocol):
 
 
 @dataclass(frozen=True)
-class Prospect:
-    """What is known of a size without playing it.
-
-    ``tail`` is the share of the trace past the l - 1 directions that it keeps, ``epsilon`` the
-    paper's epsilon_l, and the others are bytes of a full message: FSCLB's and FSCLB.lean's.
-    """
-
-    sketch_size: int
-    tail: float
-    epsilon: float
-    bytes_float64: int
-    bytes_int8: int
-
-
-@dataclass(frozen=True)
-class Advice:
-    """Everything that was found, and the size to take.
-
-    ``eigenvalues`` are those of the arms that FedLinUCB played in the first trial, largest first.
-    ``whole_bytes`` is FedLinUCB's message. ``lead`` is Random's regret less FedLinUCB's.
-    """
-
-    setting: str
-    dimension: int
-    rounds: int
-    trials: int
-    radius: float
-    tuned: bool
-    tolerance: float
-    eigenvalues: tuple[float, ...]
-    whole_bytes: int
-    prospects: tuple[Prospect, ...]
-    measured: tuple[Measured, ...]
-    lead: Estimate
-    recommendation: Recommendation
-
-    def of(self, recipe: str, sketch_size: SketchSize = None) -> Measured:
-        """Return what that recipe reached with that size."""
-        for each in self.measured:
-            if (each.recipe, each.sketch_size) == (recipe, sketch_size):
-                return each
-        expected = ", ".join(label(each.recipe, each.sketch_size) for each in self.measured)
-        raise InvalidParameter(
-            complaint(
-                "Advice.of",
-                got=label(recipe, sketch_size),
-                expected=f"one of {expected}",
-                fix="Measure it: name the size in sizes.",
-            )
-        )
-
-
-def label(recipe: str, sketch_size: SketchSize) -> str:
-    """Name a recipe with its size, as tables and figures do."""
-    return recipe if sketch_size is None else f"{recipe} l={sketch_size}"
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A recipe of the comparison, its name in the catalogue and the size that it was given."""
-
-    name: str
-    sketch_size: SketchSize
-    recipe: Recipe
-
-    @property
-    def label(self) -> str:
-        """Name and size."""
-        return label(self.name, self.sketch_size)
-
-
-@dataclass(frozen=True)
 class _Question:
-    """A world and how it is to be asked."""
+    """A world, and how much of it is played."""
 
     setting: str
     world: SeededWorld
@@ -150,8 +80,8 @@ class _Question:
         )
 
     def run(self, tasks: Sequence[Task], out: Path) -> list[Curves]:
-        """Make what is missing, and return everything."""
-        return curves(run(tasks, out=out, jobs=self.jobs, progress=self.progress).table)
+        """Make the runs that are missing, and return the curves of all."""
+        return curves(run_tasks(tasks, out=out, jobs=self.jobs, progress=self.progress).table)
 
 
 def advise(
@@ -173,8 +103,8 @@ def advise(
     same for every recipe: FSCLB.lean and FSCLB with each of ``sizes``, FSCLB.lean with the size
     that it chooses itself, FedLinUCB and Random. ``sizes`` are by default 0.1 d, 0.2 d, 0.4 d,
     0.6 d and d + 1. All use one ``radius``; by default the one of ``RADII`` with which FedLinUCB
-    does best on tapes of other seeds, which favours FedLinUCB if anyone. How a size is picked says
-    :func:`fedbandit.lab.advice.recommendation.recommend`.
+    does best on tapes of other seeds, which favours FedLinUCB if any. For how a size is picked see
+    :func:`fedbandit.lab.analysis.recommendation.recommend`.
 
     Runs are kept below ``out``, if given, and not made again; a reported number depends on nothing
     but the arguments before it.
@@ -183,7 +113,7 @@ def advise(
         setting,
         _checked(world),
         _sizes(sizes, world.dimension),
-        whole("trials", trials, least=1, most=tuning.FIRST_SEED),
+        whole("trials", trials, least=1, most=FIRST_SEED),
         whole("rounds", rounds, least=1, most=MOST_ROUNDS),
         jobs,
         progress,
@@ -197,44 +127,6 @@ def advise(
         used = _best_radius(question, place / "tuning") if stated is None else stated
         found = question.run(_tasks(question, used), place)
     return _advice(question, found, radius=used, tuned=stated is None, tolerance=tolerance)
-
-
-def contenders(
-    world: NamedWorld, *, sizes: Sequence[int], radius: float, seed: int = 0
-) -> list[Contender]:
-    """Return everything that is compared; ``seed`` matters to Random alone."""
-    lean_sizes: list[int | Literal["auto"]] = [*sizes, "auto"]
-    floor = Random(dimension=world.dimension, agents=world.agents, seed=seed)
-    return [
-        *(Contender(LEAN, size, _lean(world, size, radius)) for size in lean_sizes),
-        *(Contender(LITERAL, size, _literal(world, size, radius)) for size in sizes),
-        Contender(WHOLE, None, _whole(world, radius)),
-        Contender(FLOOR, None, floor),
-    ]
-
-
-def _lean(world: NamedWorld, size: int | Literal["auto"], radius: float) -> Recipe:
-    return FSCLB.lean(
-        dimension=world.dimension,
-        agents=world.agents,
-        sketch_size=size,
-        ridge=RIDGE,
-        radius=radius,
-    )
-
-
-def _literal(world: NamedWorld, size: int, radius: float) -> Recipe:
-    return FSCLB(
-        dimension=world.dimension,
-        agents=world.agents,
-        sketch_size=size,
-        ridge=RIDGE,
-        radius=radius,
-    )
-
-
-def _whole(world: NamedWorld, radius: float) -> Recipe:
-    return FedLinUCB(dimension=world.dimension, agents=world.agents, ridge=RIDGE, radius=radius)
 
 
 def _checked(world: SeededWorld) -> SeededWorld:
@@ -256,14 +148,13 @@ def _sizes(asked: Sequence[int] | None, d: int) -> tuple[int, ...]:
     if asked is None:
         return tuple(sorted({*(max(2, round(share * d)) for share in SHARES), d + 1}))
     if not asked:
-        fix = "Name one, or leave sizes out."
-        raise InvalidParameter(complaint("sizes", got="none", expected="one or more", fix=fix))
+        raise InvalidParameter("sizes is empty. Name one or more, or leave it out.")
     why = f"a sketch keeps one row less than its size; {d + 1}, d + 1, sheds nothing"
     return tuple(sorted({whole("sizes", size, least=2, most=d + 1, why=why) for size in asked}))
 
 
 def _tape(world: SeededWorld, ahead: int) -> NamedWorld:
-    """Return the world with a seed so much further on."""
+    """Return the world with its seed moved ``ahead``."""
     if not is_dataclass(world) or isinstance(world, type) or not hasattr(world, "seed"):
         raise InvalidParameter(
             complaint(
@@ -288,13 +179,13 @@ def _tasks(question: _Question, radius: float) -> list[Task]:
 def _best_radius(question: _Question, out: Path) -> float:
     """Return FedLinUCB's best of ``RADII`` on tapes that no reported trial plays."""
     tasks = [
-        question.task(Contender(WHOLE, None, _whole(world, radius)), world, trial)
+        question.task(whole_matrix(world, radius), world, trial)
         for trial in range(TUNING_TRIALS)
-        for world in [_tape(question.world, tuning.FIRST_SEED + trial)]
+        for world in [_tape(question.world, FIRST_SEED + trial)]
         for radius in RADII
     ]
     found = question.run(tasks, out)
-    return tuning.choose_radius(found, setting=question.setting, algorithm=WHOLE, grid=RADII).radius
+    return choose_radius(found, setting=question.setting, algorithm=WHOLE, grid=RADII).radius
 
 
 def _advice(
@@ -302,7 +193,8 @@ def _advice(
 ) -> Advice:
     world = question.world
     final = {each.algorithm: each for each in found}
-    eigenvalues = played_spectrum(_whole(world, radius), world, rounds=question.rounds)
+    reference = whole_matrix(world, radius).recipe
+    eigenvalues = played_spectrum(reference, world, rounds=question.rounds)
     measured = tuple(
         _measured(contender, final)
         for contender in contenders(world, sizes=question.sizes, radius=radius)
@@ -318,7 +210,7 @@ def _advice(
         tuned=tuned,
         tolerance=tolerance,
         eigenvalues=tuple(eigenvalues.tolist()),
-        whole_bytes=message_bytes(_whole(world, radius)),
+        whole_bytes=message_bytes(reference),
         prospects=tuple(_prospect(world, size, eigenvalues) for size in question.sizes),
         measured=measured,
         lead=lead,
@@ -349,6 +241,6 @@ def _prospect(world: NamedWorld, size: int, eigenvalues: NDArray[np.float64]) ->
         sketch_size=size,
         tail=tail_share(eigenvalues, sketch_size=size),
         epsilon=epsilon_l(eigenvalues, sketch_size=size, ridge=RIDGE),
-        bytes_float64=message_bytes(_literal(world, size, 0.0)),
-        bytes_int8=message_bytes(_lean(world, size, 0.0)),
+        bytes_float64=message_bytes(literal(world, size, 0.0).recipe),
+        bytes_int8=message_bytes(lean(world, size, 0.0).recipe),
     )

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from fedbandit.lab.advice.advice import Advice
+from fedbandit.lab.analysis.advice import Advice
 from fedbandit.lab.analysis.statistics import Estimate
 from fedbandit.lab.figures.advice import draw_advice
-from fedbandit.lab.runs.store import writable_directory, writing
+from fedbandit.lab.runs.output import writable_directory, writing
 
 _PROSPECTS = ("tail", "epsilon_l", "message_bytes_float64", "message_bytes_int8")
 _MEASURES = ("regret", "loss", "bytes")
@@ -18,8 +18,8 @@ _MEASURES = ("regret", "loss", "bytes")
 def write_advice(advice: Advice, out: Path) -> list[Path]:
     """Write ``advice.csv``, ``advice.json`` and the figure ``advice`` to ``out``.
 
-    The CSV has a row for each recipe and size, with what was known of that size beforehand; where
-    there is no such thing, nothing. The JSON is all of the Advice.
+    The CSV has a row for each recipe and size, with what was known of that size beforehand (empty
+    if nothing was). The JSON is all of the Advice.
     """
     table = writable_directory(out) / "advice.csv"
     with writing(table), table.open("w", newline="", encoding="utf-8") as sink:

@@ -1,4 +1,4 @@
-"""The eigenvalues that a sketch has to do with: those of the arms that were played."""
+"""The eigenvalues that a sketch has to hold: those of the arms that were played."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -19,10 +19,10 @@ _TOGETHER = 1024  # arms that are added to the Gram matrix in one go
 def played_spectrum(recipe: Recipe, world: World, *, rounds: int) -> NDArray[np.float64]:
     """Return the eigenvalues of X^T X, largest first, X being the arms that the recipe plays.
 
-    Played arms, not those that are shown: a learner soon plays little but what looks like theta,
-    so its spectrum falls faster, and nothing else ever reaches a sketch. What rounding cannot tell
-    from 0 is 0. The tape is read twice, once to play and once to collect. Cost, beside the run:
-    O(rounds d^2 + d^3).
+    Played arms, not those that are shown: only they reach a sketch, and their spectrum falls
+    faster, since a learner soon plays little but what looks like theta. Eigenvalues within
+    rounding of 0 are set to 0. The tape is read twice, once to play and once to collect.
+    Cost, beside the run: O(rounds d^2 + d^3).
     """
     compiler.load()  # a BLAS that is loaded later would not be limited
     with threadpool_limits(limits=1):
@@ -42,7 +42,7 @@ def played_spectrum(recipe: Recipe, world: World, *, rounds: int) -> NDArray[np.
 def tail_share(eigenvalues: ArrayLike, *, sketch_size: int) -> float:
     """Return the share of the trace past the l - 1 largest: what no l - 1 rows can hold.
 
-    0 where there is no trace at all.
+    0 if the trace is 0.
     """
     kept = whole("sketch_size", sketch_size, least=2) - 1
     spectrum = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1]

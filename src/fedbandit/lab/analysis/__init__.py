@@ -1,1 +1,1 @@
-"""From runs to numbers: curves over trials, means with intervals, summaries."""
+"""From runs to numbers: curves over trials, means with intervals, summaries, verdicts."""

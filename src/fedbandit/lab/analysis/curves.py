@@ -17,8 +17,8 @@ LABELS = ("setting", "algorithm", "radius", "rounds")
 class Curves:
     """Every trial of one algorithm in one setting with one radius.
 
-    ``checkpoints`` are the rounds at which was measured, ``values[measure]`` is a matrix of
-    trials x checkpoints, cumulative, its rows in the order of ``trials``.
+    ``checkpoints`` are the rounds that were recorded; ``values[measure]`` is a matrix of trials x
+    checkpoints, cumulative, its rows in the order of ``trials``.
     """
 
     setting: str
@@ -37,7 +37,7 @@ class Curves:
 
 
 def curves(runs: pa.Table) -> list[Curves]:
-    """Split a table of runs (``store.SCHEMA``) by setting, algorithm, radius and rounds."""
+    """Split a table of runs (``records.SCHEMA``) by setting, algorithm, radius and rounds."""
     order = [(name, "ascending") for name in (*LABELS, "trial", "round")]
     table = runs.sort_by(order)
     labels = [table.column(name).to_pylist() for name in LABELS]
@@ -60,7 +60,7 @@ def pick(
 
 
 def unfinished(found: Sequence[Curves]) -> list[str]:
-    """Say of every curve that lacks trials which others have, how many of them it has."""
+    """Return a line for every curve that lacks trials which others have."""
     trials = {trial for each in found for trial in each.trials}
     return [
         f"{each.setting} / {each.algorithm} (radius {each.radius}) has {len(each.trials)} "

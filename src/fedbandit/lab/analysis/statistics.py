@@ -106,7 +106,7 @@ def band(curves: NDArray[np.float64]) -> Band:
 
 
 def log_band(curves: NDArray[np.float64]) -> Band:
-    """Give the same for a log axis: the interval of log mean, to first order; mean > 0 everywhere.
+    """Return the band for a log axis: the interval of log mean, to first order; needs mean > 0.
 
     mean exp(± h / mean), where h is half the width of ``band``: the two agree where h is small,
     and this one stays above zero where the other does not.

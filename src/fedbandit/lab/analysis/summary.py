@@ -1,15 +1,14 @@
-"""Runs in numbers: a row per setting, algorithm and radius, and rewards by target class."""
+"""Runs in numbers: a row per setting, algorithm and radius."""
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedbandit.lab.analysis.curves import MEASURES, Curves
 from fedbandit.lab.analysis.statistics import Estimate, estimate
-from fedbandit.lab.paper.settings import Setting
-from fedbandit.lab.runs.store import writing
+from fedbandit.lab.runs.output import writing
 
 
 @dataclass(frozen=True)
@@ -22,15 +21,6 @@ class Row:
     trials: int
     rounds: int
     estimates: dict[str, Estimate]
-
-
-@dataclass(frozen=True)
-class ClassRow:
-    """Mean reward per round in the trials whose target was this class, one per algorithm."""
-
-    target: int
-    trials: int
-    rates: tuple[float, ...]
 
 
 def summarise(found: Iterable[Curves]) -> list[Row]:
@@ -66,20 +56,3 @@ def write_csv(rows: Iterable[Row], path: Path) -> Path:
             labels = [row.setting, row.algorithm, row.radius, row.trials, row.rounds]
             writer.writerow([*labels, *numbers])
     return path
-
-
-def reward_by_class(found: Sequence[Curves], setting: Setting) -> list[ClassRow]:
-    """Split the trials of a data set by the class that paid; classes without a trial are left out.
-
-    ``found`` are the algorithms to compare, all run on the same trials.
-    """
-    trials = found[0].trials if found else ()
-    rows = []
-    for target in range(setting.arms):
-        chosen = [place for place, seed in enumerate(trials) if setting.target(seed) == target]
-        if chosen:
-            rates = tuple(
-                float(each.final("reward")[chosen].mean()) / each.rounds for each in found
-            )
-            rows.append(ClassRow(target, len(chosen), rates))
-    return rows

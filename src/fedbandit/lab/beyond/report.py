@@ -7,10 +7,10 @@ import numpy as np
 
 from fedbandit.lab.analysis.curves import Curves, pick
 from fedbandit.lab.analysis.statistics import Estimate, estimate, gap_loss, ratio
-from fedbandit.lab.paper.claims import at_least, at_most
-from fedbandit.lab.paper.settings import Setting
+from fedbandit.lab.analysis.verdicts import at_least, at_most
+from fedbandit.lab.beyond.variants import FED, LEAN, LITERAL, RANDOM
+from fedbandit.lab.study.settings import Setting
 
-LITERAL, FED, RANDOM, LEAN = "FSCLB", "FedLinUCB", "Random", "FSCLB.lean"
 BYTES_LINE, REGRET_LINE, LOSS_LINE, TIME_LINE = 0.92, 1.0, 0.015, 1.0
 ISOTROPIC, ISOTROPIC_LINE = "synthetic d=50", 0.75
 AIMS = (
@@ -22,7 +22,7 @@ AIMS = (
 
 
 def words(trials: int, rounds: int) -> str:
-    """Return how the numbers came about."""
+    """Return how the numbers were made."""
     return (
         f"{trials} trials x {rounds:,} rounds at each setting, all lines of a trial on the same "
         "tape. A constant radius for each line and setting, picked on other seeds; lines that "

@@ -11,9 +11,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from fedbandit.lab.advice.advice import FLOOR, LEAN, LITERAL, WHOLE, Advice
-from fedbandit.lab.advice.recommendation import Measured
-from fedbandit.lab.figures.panels import FORMATS, LOOKS, ORDER_OF_MAGNITUDE, save, spelt
+from fedbandit.lab.analysis.advice import FLOOR, LEAN, LITERAL, WHOLE, Advice
+from fedbandit.lab.analysis.recommendation import Measured
+from fedbandit.lab.figures.looks import LOOKS
+from fedbandit.lab.figures.panels import ORDER_OF_MAGNITUDE
+from fedbandit.lab.figures.saving import FORMATS, save, spelt
 
 SAME_PLACE = 1.03  # points closer than this on an axis of bytes lie on each other
 

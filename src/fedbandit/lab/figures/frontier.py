@@ -11,8 +11,7 @@ from matplotlib.ticker import FuncFormatter
 
 from fedbandit.lab.analysis.curves import Curves
 from fedbandit.lab.analysis.statistics import estimate
-from fedbandit.lab.figures.panels import save
-from fedbandit.lab.paper.settings import Setting
+from fedbandit.lab.figures.saving import save
 
 MARKS = {
     "FSCLB": ("#D55E00", "o"),
@@ -25,18 +24,18 @@ MARKS = {
 """Colour and shape of a line by the first words of its name."""
 
 
-def draw_frontier(found: Sequence[Curves], settings: Sequence[Setting], out: Path) -> list[Path]:
+def draw_frontier(found: Sequence[Curves], settings: Sequence[str], out: Path) -> list[Path]:
     """Draw what every line sent and what it regretted; Random, which sends nothing, is left out."""
     return save({"frontier": partial(_compose, found, settings)}, out)
 
 
-def _compose(found: Sequence[Curves], settings: Sequence[Setting]) -> Figure:
+def _compose(found: Sequence[Curves], settings: Sequence[str]) -> Figure:
     figure = Figure(figsize=(9.8, 7.6), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(2, 2)
     for axes, setting in zip(grid.flat, settings, strict=True):
-        lines = [each for each in found if each.setting == setting.name]
-        _panel(axes, setting.name, [each for each in lines if each.final("bytes").any()])
+        lines = [each for each in found if each.setting == setting]
+        _panel(axes, setting, [each for each in lines if each.final("bytes").any()])
     handles, labels = grid.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
     return figure

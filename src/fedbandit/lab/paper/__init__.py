@@ -1,1 +1,1 @@
-"""The paper's experiments: settings, radii, claims beside measurements, the report."""
+"""The paper's experiments: its algorithms, claims beside measurements, the report."""

@@ -1,31 +1,22 @@
-"""What the paper claims, beside what was measured; every verdict is computed from the numbers."""
+"""What the paper claims and what was measured; every verdict is computed from the numbers."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
 from fedbandit.core.memory.summary import Sketch, empty_gram
 from fedbandit.lab.analysis.curves import Curves, pick
 from fedbandit.lab.analysis.statistics import Estimate, estimate, gap_loss, ratio
-from fedbandit.lab.paper.settings import BEST, FSCLB, PUBLISHED, RANDOM, Setting
+from fedbandit.lab.analysis.text import percent
+from fedbandit.lab.analysis.verdicts import Verdict, at_least, at_most, worst
+from fedbandit.lab.paper.algorithms import BEST, FSCLB, PUBLISHED, RANDOM
+from fedbandit.lab.study.settings import Setting
 
 REWARD_LINE = 0.03
 SAVING_LINE = 0.90
-MINUS = "\N{MINUS SIGN}"
-
-
-class Verdict(StrEnum):
-    """From best to worst; unsettled: the interval reaches across the line."""
-
-    HOLDS = "holds"
-    LIKELY = "holds on average (unsettled)"
-    UNLIKELY = "does not hold on average (unsettled)"
-    FAILS = "does not hold"
-    UNDEFINED = "cannot be told"
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ class ScalarFinding:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that was found with one kind of radius ("tuned" or "paper").
+    """What was found with one kind of radius ("tuned" or "paper").
 
     ``forms_agree``: FedLinUCB's two forms earned and sent the same in every trial. They are timed
     with the tuned radius alone.
@@ -106,26 +97,6 @@ class Claim:
             for each in Verdict
             if counts[each]
         )
-
-
-def at_most(measured: Estimate, line: float) -> Verdict:
-    """Judge the claim that a quantity is no more than ``line``; NaN means cannot be told."""
-    if math.isnan(measured.mean):
-        return Verdict.UNDEFINED
-    if measured.mean <= line:
-        return Verdict.HOLDS if measured.high <= line else Verdict.LIKELY
-    return Verdict.FAILS if measured.low > line else Verdict.UNLIKELY
-
-
-def at_least(measured: Estimate, line: float) -> Verdict:
-    """Judge the claim that a quantity is no less than ``line``; NaN means cannot be told."""
-    return at_most(Estimate(-measured.mean, measured.ci95), -line)
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the worst of several verdicts: a claim made against all must hold against each."""
-    severity = list(Verdict)
-    return max(verdicts, key=severity.index)
 
 
 def largest_size(setting: Setting) -> float:
@@ -164,11 +135,11 @@ def claims(found: Findings) -> list[Claim]:
 
 
 def _reward_claim(found: Sequence[RewardFinding]) -> Claim:
-    told = [each.loss.mean for each in found if each.verdict != Verdict.UNDEFINED]
+    known = [each.loss.mean for each in found if each.verdict != Verdict.UNDEFINED]
     return Claim(
         "a negligible loss of reward",
         f"at most {100 * REWARD_LINE:g} % of FedLinUCB's lead over Random",
-        f"{_range(told)} of the lead lost" if told else "FedLinUCB is not ahead of Random",
+        f"{_range(known)} of the lead lost" if known else "FedLinUCB is not ahead of Random",
         tuple(each.verdict for each in found),
     )
 
@@ -261,10 +232,10 @@ def _size(sketched: Curves, best: Curves) -> Estimate:
 
 
 def _taken(what: str, savings: Sequence[Estimate]) -> str:
-    told = [1.0 - each.mean for each in savings if not math.isnan(each.mean)]
-    return f"{_range(told)} of its {what}" if told else f"FedLinUCB needed no {what}"
+    known = [1.0 - each.mean for each in savings if not math.isnan(each.mean)]
+    return f"{_range(known)} of its {what}" if known else f"FedLinUCB needed no {what}"
 
 
-def _range(values: Sequence[float]) -> str:
-    low, high = (f"{100 * end:.1f} %".replace("-", MINUS) for end in (min(values), max(values)))
+def _range(shares: Sequence[float]) -> str:
+    low, high = percent(min(shares)), percent(max(shares))
     return low if low == high else f"{low} to {high}"

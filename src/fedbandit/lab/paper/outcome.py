@@ -1,4 +1,4 @@
-"""What a person sees when a reproduction ends: the table, the verdicts, where the rest is."""
+"""What the terminal shows after a reproduction: the table, the verdicts, the paths."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fedbandit.lab.analysis.summary import Row
-from fedbandit.lab.paper.claims import Findings, Verdict, claims
-from fedbandit.lab.paper.report import compact, number, plus_minus
+from fedbandit.lab.analysis.text import compact, number, plus_minus
+from fedbandit.lab.analysis.verdicts import Verdict
+from fedbandit.lab.paper.claims import Findings, claims
 
 COLOURS = {
     Verdict.HOLDS: "green",
@@ -22,7 +23,7 @@ COLOURS = {
 }
 
 NARROWEST = 60
-"""Columns of text side by side in less than this would break words."""
+"""A table narrower than this would break words."""
 
 
 def show(rows: Iterable[Row], found: Findings, *, paths: Sequence[Path], on: Console) -> None:
@@ -34,7 +35,7 @@ def show(rows: Iterable[Row], found: Findings, *, paths: Sequence[Path], on: Con
 
 
 def _print(table: Table, on: Console) -> None:
-    """Print a table: where the console is too narrow, lines get longer, not names and numbers."""
+    """Print a table; on a narrow console its lines run over, so that no name or number is cut."""
     boundless = on.options.update(max_width=sys.maxsize)
     whole = all(column.no_wrap for column in table.columns)
     needed = Measurement.get(on, boundless, table).maximum if whole else NARROWEST

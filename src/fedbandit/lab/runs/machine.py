@@ -2,18 +2,18 @@
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
 
+from fedbandit import __version__
 from fedbandit.core.kernels import compiler
 
 
 def environment() -> dict[str, str]:
     """Return versions and machine in words, in the order in which a report shows them."""
     return {
-        "fedbandit": _version("fedbandit"),
+        "fedbandit": __version__,
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
         "numpy": np.__version__,
         "numba": compiler.version() or "not used",
@@ -24,15 +24,8 @@ def environment() -> dict[str, str]:
     }
 
 
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed as a package"
-
-
 def _blas() -> str:
-    """Name what numpy was built with; every run is held to one thread of it."""
+    """Return the BLAS that numpy was built with; every run uses one thread of it."""
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return f"{blas.get('name', 'unknown')} {blas.get('version', '')}, one thread per run"
 

@@ -1,4 +1,4 @@
-"""Call a recipe or a world with parameters from outside, and say where a wrong one stands."""
+"""Call a recipe or a world with parameters from a file; errors name the place of a wrong one."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -35,8 +35,8 @@ def build(
 ) -> T:
     """Call ``factory`` with what was given under ``place``, a dotted name such as recipes.fsclb.
 
-    Every name and type is checked first, so that a mistake is told by its place: the nearest valid
-    name (``extra`` are names that the place has besides), the type, or the parameter left out.
+    Names and types are checked first, so that an error names the place and the nearest valid name,
+    the expected type or the missing parameter. ``extra`` are further names valid at this place.
     """
     parameters = inspect.signature(factory).parameters
     for name in given:
@@ -76,7 +76,7 @@ def _fitting(value: object, hint: Any, *, place: str) -> object:
         if words and isinstance(value, str):
             raise unknown(place, value, words) from error
         raise _misfit(place, value, choices) from error
-    except TypeError:  # a type that cannot be judged from outside: the factory itself decides
+    except TypeError:  # msgspec does not know this type: the factory checks the value itself
         return value
 
 
@@ -90,24 +90,18 @@ def _hints(factory: Callable[..., object]) -> dict[str, Any]:
 
 def _left_out(place: str, name: str) -> InvalidParameter:
     return InvalidParameter(
-        complaint(
-            place,
-            got=f"no {name}",
-            expected=f"a value for {name}, which has no default",
-            fix=f"Add {place}.{name}.",
-        )
+        f"{place}: {name} is missing, and it has no default. Add {place}.{name}."
     )
 
 
 def _misfit(place: str, value: object, choices: Iterable[Any]) -> InvalidParameter:
     expected = " or ".join(dict.fromkeys(map(_in_words, choices)))
-    return InvalidParameter(
-        complaint(place, got=repr(value), expected=expected, fix=f"Change {place}.")
-    )
+    fix = f"Set {place} to {expected}."
+    return InvalidParameter(complaint(place, got=repr(value), expected=expected, fix=fix))
 
 
 def _in_words(hint: Any) -> str:
-    """Say what a type asks for as a spec would write it."""
+    """Return the words for a type, as a spec would write it."""
     if get_origin(hint) is Literal:
         return " or ".join(f'"{word}"' for word in get_args(hint))
     if is_dataclass(hint):

@@ -1,4 +1,4 @@
-"""What a person sees while runs are made: bars on a terminal, a few lines elsewhere."""
+"""Progress of the runs: bars on a terminal, a few lines elsewhere."""
 
 import time
 from collections import Counter
@@ -16,14 +16,14 @@ from rich.progress import (
 )
 from rich.progress import Progress as Display
 
-_RATE_WINDOW = 600.0  # seconds over which the time left is judged: runs may take minutes each
+_RATE_WINDOW = 600.0  # seconds of history behind the time left: runs may take minutes each
 
 
 class Progress(Protocol):
-    """Is told how far the runs are. Amounts are rounds, counted per algorithm."""
+    """Shows how far the runs are. Amounts are rounds, counted per algorithm."""
 
     def begin(self, *, total: Mapping[str, int], done: Mapping[str, int]) -> None:
-        """Start: rounds per algorithm in all, and those that were stored already."""
+        """Start: rounds per algorithm in total, and those that are stored already."""
         ...
 
     def advance(self, algorithm: str, rounds: int) -> None:
@@ -31,12 +31,12 @@ class Progress(Protocol):
         ...
 
     def end(self) -> None:
-        """Stop: everything is finished, or the run was broken off."""
+        """Stop: everything is finished, or the run was interrupted."""
         ...
 
 
 def progress_on(stream: TextIO) -> Progress:
-    """Return bars if a person is watching that stream, else lines."""
+    """Return bars if that stream is a terminal, else lines."""
     return Bars(stream) if stream.isatty() else Lines(stream)
 
 
@@ -49,11 +49,11 @@ class Lines:
         self._done = 0
 
     def begin(self, *, total: Mapping[str, int], done: Mapping[str, int]) -> None:
-        """Remember how much there is and how much was there already."""
+        """Set the total and what is done already."""
         self._total, self._done = sum(total.values()), sum(done.values())
 
     def advance(self, algorithm: str, rounds: int) -> None:
-        """Write a line if this run completed a tenth, whosever it was."""
+        """Write a line if this run completed a tenth of all rounds."""
         del algorithm
         before = 10 * self._done // self._total
         self._done += rounds
@@ -71,7 +71,7 @@ class Bars:
     def __init__(self, stream: TextIO) -> None:
         self._console = Console(file=stream)
         self._display = Display(console=self._console, speed_estimate_period=_RATE_WINDOW)
-        self._rows: dict[str | None, TaskID] = {}  # None: everything, whatever labels there are
+        self._rows: dict[str | None, TaskID] = {}  # None: all algorithms together
         self._made: Counter[str | None] = Counter()
         self._began = 0.0
 
@@ -100,7 +100,7 @@ class Bars:
 
 
 def _columns(room: int) -> tuple[ProgressColumn, ...]:
-    """Return what fits beside the names, the most useful first: nothing is shown in part."""
+    """Return the columns that fit beside the names, the most useful first, none cut off."""
     bar = BarColumn(bar_width=min(40, max(room - 51, 10)))
     columns: list[ProgressColumn] = [
         TextColumn("{task.description}", markup=False),

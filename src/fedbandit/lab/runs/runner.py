@@ -15,22 +15,22 @@ from threadpoolctl import threadpool_limits
 
 from fedbandit.core.checks import whole
 from fedbandit.core.kernels import compiler
-from fedbandit.errors import LocalError, complaint
-from fedbandit.lab.runs.lock import sole_writer
+from fedbandit.errors import LocalError
+from fedbandit.lab.runs.output import sole_writer
 from fedbandit.lab.runs.progress import Progress
-from fedbandit.lab.runs.store import Store, open_store, record
-from fedbandit.lab.runs.tape import kept
+from fedbandit.lab.runs.records import Records, open_records, record
+from fedbandit.lab.runs.replay import replayable
 from fedbandit.lab.runs.task import Task
 from fedbandit.lab.runs.workers import follow, interrupts_held
 from fedbandit.simulation import simulate, warm_up
 from fedbandit.worlds.round import World
 
-_TOGETHER = 8  # tasks that one worker makes of a tape in one go
+_TOGETHER = 8  # tasks on one tape that a worker gets at a time
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a call of :func:`run` leaves behind.
+    """The finished runs of some tasks.
 
     ``table`` has the records of exactly ``tasks``, in their order, one row per checkpoint, with the
     columns of :data:`fedbandit.lab.SCHEMA`. ``computed`` runs were made by this call; the others
@@ -43,7 +43,7 @@ class Results:
     computed: int
 
 
-def run(
+def run_tasks(
     tasks: Sequence[Task],
     *,
     out: str | Path,
@@ -52,39 +52,39 @@ def run(
 ) -> Results:
     """Finish the tasks: read those that are stored below ``out``, make and store the others.
 
-    A run is stored when it is finished, so breaking off at any moment loses at most the runs under
-    way. ``OUT/runs`` then holds exactly these tasks; what it held of others is set aside in
-    ``OUT/earlier``. ``jobs`` processes work at once (default: the usable CPUs); their number
-    changes no result, since every run has one BLAS thread and a tape of its own.
+    A run is stored when it is finished, so an interruption loses at most the runs under way.
+    ``OUT/runs`` then holds exactly these tasks; records of others are moved to ``OUT/earlier``.
+    ``jobs`` processes work at once (default: the usable CPUs); their number changes no result,
+    since every run has one BLAS thread and a tape of its own.
     """
     workers = cpu_count() if jobs is None else whole("jobs", jobs, least=1)
-    store = open_store(out)
+    records = open_records(out)
     tasks = tuple({task.key: task for task in tasks}.values())
-    with sole_writer(store.directory):
-        missing = store.settle(tasks)
+    with sole_writer(records.directory):
+        missing = records.settle(tasks)
         _compile_once(missing)
         with (
             _shown(progress, tasks, missing) as display,
-            closing(_make(missing, store, min(workers, len(missing)))) as finished,
+            closing(_make(missing, records, min(workers, len(missing)))) as finished,
         ):
             for task in finished:
                 if display is not None:
                     display.advance(task.algorithm, task.rounds)
-        return Results(store.directory, tasks, store.read_all(tasks), len(missing))
+        return Results(records.directory, tasks, records.read_all(tasks), len(missing))
 
 
 def _compile_once(tasks: Sequence[Task]) -> None:
-    """Compile here what the workers would each compile: they find it on disk."""
+    """Compile the kernels once and leave them on disk, so that no worker has to."""
     for recipe in {type(task.recipe.parts.memory): task.recipe for task in tasks}.values():
         warm_up(recipe)
 
 
-def _make(tasks: Sequence[Task], store: Store, workers: int) -> Generator[Task, None, None]:
+def _make(tasks: Sequence[Task], records: Records, workers: int) -> Generator[Task, None, None]:
     """Yield every task when its record is on disk, in the order in which they finish."""
     groups = _sharing_a_world(tasks)
     if workers <= 1:
         for group in groups:
-            yield from _make_group(group, store)
+            yield from _make_group(group, records)
         return
     parallel = Parallel(
         n_jobs=workers,
@@ -97,21 +97,21 @@ def _make(tasks: Sequence[Task], store: Store, workers: int) -> Generator[Task, 
     )
     with interrupts_held():
         finished = parallel(
-            delayed(_make_in_worker)(index, group, store) for index, group in enumerate(groups)
+            delayed(_make_in_worker)(index, group, records) for index, group in enumerate(groups)
         )
     try:
         for index in finished:
             yield from groups[index]
     except BrokenProcessPool as error:
-        raise _worker_lost(workers) from error
+        raise _worker_lost() from error
     finally:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # joblib says that work is dropped: it is meant to be
+            warnings.simplefilter("ignore")  # joblib warns that work is dropped, which is intended
             finished.close()
 
 
 def _sharing_a_world(tasks: Sequence[Task]) -> list[list[Task]]:
-    """Put tasks on one world, and as many rounds of it, together, a few at a time."""
+    """Group tasks that play the same rounds of the same world, a few to a group."""
     by_tape: dict[tuple[int, int], list[Task]] = {}
     for task in tasks:
         by_tape.setdefault((id(task.world), task.rounds), []).append(task)
@@ -122,29 +122,29 @@ def _sharing_a_world(tasks: Sequence[Task]) -> list[list[Task]]:
     ]
 
 
-def _make_in_worker(index: int, group: Sequence[Task], store: Store) -> int:
-    """Make a group and name it by its index, which is cheaper to send back than its tasks."""
-    for _ in _make_group(group, store):
+def _make_in_worker(index: int, group: Sequence[Task], records: Records) -> int:
+    """Make a group and return its index, which is cheaper to send back than its tasks."""
+    for _ in _make_group(group, records):
         pass
     return index
 
 
-def _make_group(group: Sequence[Task], store: Store) -> Iterator[Task]:
+def _make_group(group: Sequence[Task], records: Records) -> Iterator[Task]:
     """Make tasks that share a world, whose tape is drawn once if it is short enough to keep."""
     compiler.load()  # a BLAS that is loaded later would not be limited
     world: World | None = None
     for task in group:
         with _named(task), threadpool_limits(limits=1):
             if world is None:
-                world = kept(task.world, task.rounds) if len(group) > 1 else task.world
+                world = replayable(task.world, task.rounds) if len(group) > 1 else task.world
             trace = simulate(task.recipe, world, rounds=task.rounds)
-            store.write(task.key, record(task, trace))
+            records.write(task.key, record(task, trace))
         yield task
 
 
 @contextmanager
 def _named(task: Task) -> Iterator[None]:
-    """Add to an error in which run it happened; the note survives the way back from a worker."""
+    """Add the name of the run to any error; the note survives the way back from a worker."""
     try:
         yield
     except BaseException as error:
@@ -175,12 +175,8 @@ def _rounds_per_algorithm(tasks: Iterable[Task]) -> Counter[str]:
     return rounds
 
 
-def _worker_lost(workers: int) -> LocalError:
+def _worker_lost() -> LocalError:
     return LocalError(
-        complaint(
-            "run",
-            got="a worker process that was killed from outside, perhaps for want of memory",
-            expected=f"{workers} workers that finish",
-            fix="Run the same command again, with fewer --jobs: finished runs are kept.",
-        )
+        "run: a worker process was killed from outside, perhaps for lack of memory. "
+        "Run the same command again with fewer --jobs: finished runs are kept."
     )

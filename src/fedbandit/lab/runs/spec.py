@@ -20,7 +20,7 @@ NO_RADIUS = "none"
 """Radius label of a recipe that has none."""
 
 MOST_ROUNDS = 10**12
-"""More rounds than this no machine holds, and numpy could not count the bytes of many more."""
+"""The largest number of rounds: the traces of more fit no machine."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Spec:
     Trial i plays the tape of seed ``seed + i``, the same for every recipe. What a recipe shares
     with its world is taken from there unless stated: dimension and agents; a recipe's own seed is
     the trial's, and the horizon of its bounds is ``rounds``. Labels name settings and algorithms.
-    Where a parameter may be None, the text "none" says so, since TOML has no word for it.
+    TOML has no None: where a parameter may be None, write the text "none".
     """
 
     name: str
@@ -58,7 +58,7 @@ class Spec:
                 raise _empty(place)
 
     def tasks(self) -> tuple[Task, ...]:
-        """Build every world and every recipe, and so find every mistake, before anything runs.
+        """Build every world and every recipe, so that mistakes show before anything runs.
 
         Trials come before recipes in the order, so that all algorithms move on together.
         """
@@ -134,23 +134,14 @@ def place_of(table: str, label: str) -> str:
 
 def _empty(place: str) -> InvalidParameter:
     return InvalidParameter(
-        complaint(
-            place,
-            got="nothing",
-            expected=f"at least one table [{place}.LABEL]",
-            fix="Add one; `fedbandit list` shows what there is.",
-        )
+        f"{place} is empty. Add a table [{place}.LABEL]; `fedbandit list` shows what there is."
     )
 
 
 def _own_seed(place: str) -> InvalidParameter:
     return InvalidParameter(
-        complaint(
-            f"{place}.seed",
-            got="a seed of its own",
-            expected="none: trial i plays the tape of seed + i of the whole spec",
-            fix="Remove it, and set seed at the top of the spec.",
-        )
+        f"{place}.seed: a world has no seed of its own, since trial i plays the tape of the spec's "
+        "seed + i. Remove it, and set seed at the top of the spec."
     )
 
 

@@ -8,16 +8,17 @@ from typing import Any
 
 from fedbandit.errors import InvalidParameter, complaint, unknown
 from fedbandit.lab.runs.spec import Part, Spec, place_of
-from fedbandit.worlds.datasets import is_path
+from fedbandit.worlds.loading import is_path
 
 _KEYS = ("name", "rounds", "trials", "seed", "worlds", "recipes")
+_EXAMPLE = "`fedbandit run --help` shows an example."
 _REQUIRED = ("rounds", "trials", "worlds", "recipes")
 
 
 def read_spec(path: Path) -> Spec:
-    """Read a spec file. Names, types and numbers in it are judged; worlds are not built yet.
+    """Read a spec file and check its names, types and numbers; worlds are not built yet.
 
-    Paths of data files in it start where the spec is, wherever it is run from.
+    Relative paths of data files start at the directory of the spec.
     """
     try:
         with path.open("rb") as source:
@@ -39,7 +40,7 @@ def _placed(part: Part, directory: Path) -> Part:
 
 
 def parse_spec(content: Mapping[str, Any], *, name: str = "experiment") -> Spec:
-    """Turn the tables of a spec into a value; ``name`` stands in where the spec has none."""
+    """Turn the tables of a spec into a Spec; ``name`` is used if they have none."""
     for key in content:
         if key not in _KEYS:
             raise unknown("key of the spec", key, _KEYS)
@@ -87,22 +88,10 @@ def _text(value: object, *, place: str) -> str:
 
 
 def _missing(key: str) -> InvalidParameter:
-    return InvalidParameter(
-        complaint(
-            "spec",
-            got=f"no {key}",
-            expected=f"a value for {key}",
-            fix="See `fedbandit run --help` for an example.",
-        )
-    )
+    return InvalidParameter(f"spec: {key} is missing. {_EXAMPLE}")
 
 
 def _unreadable(path: Path, reason: str) -> InvalidParameter:
     return InvalidParameter(
-        complaint(
-            f"spec {str(path)!r}",
-            got=f"a file that cannot be read: {reason}",
-            expected="a TOML file",
-            fix="See `fedbandit run --help` for an example.",
-        )
+        f"spec {str(path)!r} cannot be read as a TOML file: {reason}. {_EXAMPLE}"
     )

@@ -34,7 +34,7 @@ _CONSTANTS = (bool, int, float, complex, str, bytes)
 
 
 class NamedWorld(World, Protocol):
-    """A world that can say, in plain values, everything that decides its tape."""
+    """A world that lists, as plain values, everything that decides its tape."""
 
     @property
     def params(self) -> Mapping[str, Any]:
@@ -62,13 +62,12 @@ class Task:
 
     Covers recipe and world with all their parameters, the rounds, the checkpoints, the labels,
     numpy's and the compiler's versions and the sources of the packages that compute, so that a
-    record made by other settings or by other code is never taken for this one. It is taken once,
-    where the task is made, and travels with it: a worker may not be able to read the source of a
-    world typed elsewhere.
+    record made by other settings or other code is never taken for this one. It is computed where
+    the task is made: a worker may not be able to read the source of a world typed at a prompt.
     """
 
     def __post_init__(self) -> None:
-        """Refuse what could not be run or told apart later; take the key."""
+        """Check the parameters and compute the key."""
         object.__setattr__(self, "rounds", whole("Task rounds", self.rounds, least=1))
         object.__setattr__(self, "trial", whole("Task trial", self.trial, least=0))
         if not isinstance(getattr(self.world, "params", None), Mapping):
@@ -126,14 +125,14 @@ def _python_files(parts: list[Traversable]) -> Iterator[tuple[str, bytes]]:
 
 
 def _class_identity(kind: type) -> list[object]:
-    """Where a world's class lives and what it and its bases say, but for those of ours.
+    """Return the name of a world's class and the code of it and its bases, except fedbandit's.
 
-    What they say is both their source, where there is one, and the code that is loaded: a class
-    typed at a prompt has only the latter, and a file may be newer than what was loaded from it.
+    Code is both the source and what is loaded: a class typed at a prompt has no source, and a file
+    may have changed since it was loaded.
     """
     bases = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _TOLD_APART]
-    said = [[_source(base), _loaded(base)] for base in bases]
-    return [kind.__module__, kind.__qualname__, *said]
+    code = [[_source(base), _loaded(base)] for base in bases]
+    return [kind.__module__, kind.__qualname__, *code]
 
 
 @cache
@@ -145,7 +144,7 @@ def _source(kind: type) -> str:
 
 
 def _loaded(kind: type) -> list[object]:
-    """Methods and constants of a class; what Python adds to it is not of its own saying."""
+    """Return the methods and constants of a class, without what Python adds to every class."""
     return [
         [name, _content(value)]
         for name, value in sorted(vars(kind).items())
@@ -154,7 +153,7 @@ def _loaded(kind: type) -> list[object]:
 
 
 def _content(value: object) -> object:
-    """Code and constants in plain words, alike in every process; anything else says nothing."""
+    """Return code and constants as plain values, equal in every process; None for others."""
     if isinstance(value, CodeType):
         names = [*value.co_names, *value.co_varnames, *value.co_freevars]
         return [value.co_code.hex(), names, _content(value.co_consts)]

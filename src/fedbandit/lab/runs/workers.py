@@ -1,4 +1,4 @@
-"""Worker processes that end when and only when the command that started them wants it."""
+"""Worker processes that end with the command that started them, and not by Ctrl-C."""
 
 import os
 import signal
@@ -14,9 +14,9 @@ _HUSHED = "ignore:resource_tracker:UserWarning"
 
 
 def follow(parent: int) -> None:
-    """End this process soon after its parent has ended, even if that was killed.
+    """End this process soon after its parent has ended, even if the parent was killed.
 
-    Otherwise an orphan would go on with what it was given, beside the command that is started anew.
+    Otherwise an orphan would go on working beside the command when that is started again.
     """
 
     def watch() -> None:
@@ -29,12 +29,11 @@ def follow(parent: int) -> None:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Start processes and threads that Ctrl-C does not reach: only this process answers it.
+    """Keep Ctrl-C from processes and threads started in this block: only this process gets it.
 
-    A blocked signal stays blocked in everything started meanwhile, so workers write no tracebacks
-    of their own over the message. Starting Python's resource tracker would unblock it again, so
-    that is started first. The pool's own tracker, if it ends in the middle of things, would report
-    what it finds left over; it is told not to.
+    They inherit the blocked signal, so workers write no tracebacks of their own over the message.
+    Starting Python's resource tracker would unblock it again, so that is started first. The pool's
+    own tracker would warn of leftovers if it ends early; the filter silences that.
     """
     if sys.platform == "win32":
         yield

@@ -9,12 +9,12 @@ import numpy as np
 
 from fedbandit.worlds.round import Round, World
 
-_MOST = 2**28  # bytes of arms
+_MOST = 2**28  # bytes of arms that are kept in memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
-    """The first rounds of a world, in memory."""
+class Replay:
+    """A world that plays the first rounds of another again, from memory."""
 
     dimension: int
     agents: int
@@ -25,8 +25,8 @@ class Kept:
         return islice(self.played, n)
 
 
-def kept(world: World, rounds: int) -> World:
-    """Return a world with the same first rounds, in memory; the world itself if they are large.
+def replayable(world: World, rounds: int) -> World:
+    """Return a Replay of the first rounds; the world itself if they would take too much memory.
 
     Rounds are copied: a world may yield the same arrays every time with other numbers in them.
     """
@@ -35,4 +35,4 @@ def kept(world: World, rounds: int) -> World:
     if sum(np.asarray(this.arms).nbytes for this in first) * rounds > _MOST:
         return world
     played = tuple(deepcopy(this) for this in islice(chain(first, tape), rounds))
-    return Kept(world.dimension, world.agents, played)
+    return Replay(world.dimension, world.agents, played)

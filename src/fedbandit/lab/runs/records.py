@@ -1,16 +1,14 @@
 """Finished runs on disk: one Parquet file each, whole or not there at all.
 
-``OUT/runs`` holds exactly the runs of the tasks last asked for, so that pandas and polars can read
-the directory as it is; whole runs of other tasks wait in ``OUT/earlier`` and come back when they
-are asked for again.
+``OUT/runs`` holds exactly the runs of the latest call, so that pandas and polars can read the
+directory as it is; whole runs of other tasks are kept in ``OUT/earlier`` and moved back when a call
+needs them again.
 """
 
 import os
 import re
-import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -19,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedbandit.errors import OutputError, complaint
+from fedbandit.lab.runs.output import TEMPORARY, writable_directory, writing
 from fedbandit.lab.runs.task import Task, checkpoints
 from fedbandit.simulation import Trace
 
@@ -42,7 +40,6 @@ SCHEMA = pa.schema(
 )
 """Columns of a record. All but ``round`` and the labels are totals from the first round on."""
 
-_TEMPORARY = ".part-"
 _RECORD_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
 
 
@@ -72,8 +69,8 @@ def record(task: Task, trace: Trace) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Store:
-    """The records below one output directory. Make it with :func:`open_store`."""
+class Records:
+    """The records below one output directory. Make it with :func:`open_records`."""
 
     directory: Path
 
@@ -84,16 +81,16 @@ class Store:
 
     @property
     def earlier(self) -> Path:
-        """Where whole records of other tasks wait."""
+        """Where whole records of other tasks are kept."""
         return self.directory / "earlier"
 
     def path(self, key: str) -> Path:
-        """Where the record of that key belongs."""
+        """Return the path of the record with that key."""
         return self.runs / f"{key}.parquet"
 
     def write(self, key: str, table: pa.Table) -> None:
-        """Put a record in place at once: at no moment is a part of it under its final name."""
-        temporary = self.runs / f"{_TEMPORARY}{uuid4().hex}"
+        """Write a record under a temporary name, then rename it: no record is ever partial."""
+        temporary = self.runs / f"{TEMPORARY}{uuid4().hex}"
         with writing(self.runs):
             try:
                 with temporary.open("xb") as sink:
@@ -105,7 +102,7 @@ class Store:
                 temporary.unlink(missing_ok=True)
 
     def read(self, task: Task) -> pa.Table | None:
-        """Return the task's record, or None where there is none or it is not whole."""
+        """Return the task's record, or None if it is missing or damaged."""
         table = _whole_table(self.path(task.key))
         if table is None or table["key"].unique().to_pylist() != [task.key]:
             return None
@@ -119,8 +116,8 @@ class Store:
     def settle(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
         """Make ``runs`` hold whole records of these tasks and nothing else; return what is missing.
 
-        Leftover temporaries and broken records are deleted. Whole records of other tasks are set
-        aside in ``earlier``, and fetched from there if they are of these tasks.
+        Temporary files and damaged records are deleted. Whole records of other tasks are moved to
+        ``earlier``, and those of these tasks back from there.
         """
         wanted = {f"{task.key}.parquet": task for task in tasks}
         missing = []
@@ -137,7 +134,7 @@ class Store:
         return tuple(missing)
 
     def _set_aside(self, stale: Path) -> None:
-        if stale.name.startswith(_TEMPORARY):
+        if stale.name.startswith(TEMPORARY):
             stale.unlink()
         elif _RECORD_NAME.fullmatch(stale.name) is None:
             return  # not ours to touch
@@ -149,38 +146,11 @@ class Store:
                 stale.replace(self.earlier / stale.name)
 
 
-def open_store(out: str | Path) -> Store:
-    """Return the store below an output directory, which is made if need be."""
-    store = Store(writable_directory(Path(out)))
-    writable_directory(store.runs)
-    return store
-
-
-def writable_directory(path: Path) -> Path:
-    """Make a directory if need be, and prove by a try that files can be written in it."""
-    with writing(path):
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(prefix=_TEMPORARY, dir=path):
-            pass
-    return path
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn the system's refusal to write inside this block into an error that says what to do."""
-    try:
-        yield
-    except OutputError:  # said already, and closer to the place
-        raise
-    except OSError as error:
-        raise OutputError(
-            complaint(
-                "output",
-                got=f"{str(path)!r}, which cannot be written ({error.strerror or error})",
-                expected="a place with room for files, and nothing else in the way there",
-                fix="Choose another --out, or make that one writable.",
-            )
-        ) from error
+def open_records(out: str | Path) -> Records:
+    """Return the records below an output directory, which is made if need be."""
+    records = Records(writable_directory(Path(out)))
+    writable_directory(records.runs)
+    return records
 
 
 def read_runs(out: str | Path) -> pa.Table:
@@ -205,7 +175,10 @@ def whole_runs(out: str | Path) -> tuple[pa.Table, list[Path]]:
 
 
 def _whole_table(path: Path) -> pa.Table | None:
-    """Read a file that may be torn or not ours; its pages carry checksums, which are verified."""
+    """Return the records in a file, or None if it is damaged or of another kind.
+
+    Its pages carry checksums, which are verified.
+    """
     try:
         with path.open("rb") as source:
             file = pq.ParquetFile(source, page_checksum_verification=True)

@@ -60,15 +60,13 @@ def recommend(
     ``lead`` Random's regret less its.
 
     - Too short to tell, and no size: the 95 % interval of the lead reaches down to 0 (with one
-      trial: the lead is not above 0). A share of such a lead says nothing.
+      trial: the lead is not above 0). A share of such a lead means nothing.
     - Sure: the smallest size whose whole interval is within the tolerance.
     - Likely, if no size is sure: the smallest whose mean is within it.
     - None good enough, and no size: no mean is within it.
     """
     if not candidates:
-        raise InvalidParameter(
-            complaint("recommend", got="no sizes", expected="one or more", fix="Measure some.")
-        )
+        raise InvalidParameter("recommend: no sizes to choose from. Measure one or more first.")
     ordered = sorted(candidates, key=_size)
     if not (lead.mean if math.isnan(lead.ci95) else lead.low) > 0.0:
         return Recommendation(None, Certainty.TOO_SHORT, _too_short(lead, rounds))

@@ -1,31 +1,41 @@
-"""An experiment from spec to summary."""
+"""Run an experiment and sum it up."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedbandit.lab.analysis.curves import curves
 from fedbandit.lab.analysis.summary import Row, summarise, write_csv
 from fedbandit.lab.runs.progress import Progress
-from fedbandit.lab.runs.runner import Results, run
+from fedbandit.lab.runs.runner import Results, run_tasks
 from fedbandit.lab.runs.spec import Spec
 from fedbandit.lab.runs.spec_file import read_spec
+from fedbandit.lab.runs.task import Task
 
 
-def run_spec(
-    spec: Spec | str | Path,
+def run(
+    experiment: Spec | str | Path | Sequence[Task],
     *,
     out: str | Path,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Results:
-    """Run an experiment, given as a value or as a TOML file, and write ``OUT/summary.csv``.
+    """Run an experiment: a Spec, the path of a TOML spec, or tasks.
 
-    The whole spec is judged before anything runs; how runs are made and kept says
-    :func:`fedbandit.lab.runs.runner.run`.
+    The whole of it is checked before anything runs. Every run is kept in ``OUT/runs`` as
+    :func:`fedbandit.lab.runs.runner.run_tasks` says; a spec's results are also summed up in
+    ``OUT/summary.csv``.
     """
-    experiment = spec if isinstance(spec, Spec) else read_spec(Path(spec))
-    results = run(experiment.tasks(), out=out, jobs=jobs, progress=progress)
+    if isinstance(experiment, str | Path):
+        experiment = read_spec(Path(experiment))
+    if not isinstance(experiment, Spec):
+        return run_tasks(experiment, out=out, jobs=jobs, progress=progress)
+    results = run_tasks(experiment.tasks(), out=out, jobs=jobs, progress=progress)
     write_csv(summary_rows(results), results.directory / "summary.csv")
     return results
+
+
+run_spec = run
+"""The earlier name of :func:`run`, for a spec."""
 
 
 def summary_rows(results: Results) -> list[Row]:

@@ -1,4 +1,4 @@
-"""A kept tape is the world's own, whatever the world does with its arrays."""
+"""A replayed tape is the world's own, whatever the world does with its arrays."""
 
 from collections.abc import Iterator
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fedbandit as fb
-from fedbandit.lab.runs import tape
-from fedbandit.lab.runs.tape import Kept, kept
+from fedbandit.lab.runs import replay
+from fedbandit.lab.runs.replay import Replay, replayable
 
 
 class Thrifty:
@@ -26,10 +26,10 @@ class Thrifty:
 @pytest.mark.parametrize(
     "world", [Thrifty(), fb.worlds.Synthetic(dimension=3, arms=4, agents=2, seed=1)]
 )
-def test_a_kept_tape_plays_as_the_world_does(world: fb.worlds.World) -> None:
+def test_a_replayed_tape_plays_as_the_world_does(world: fb.worlds.World) -> None:
     recipe = fb.FSCLB(dimension=3, sketch_size=2, agents=2)
-    again = kept(world, 200)
-    assert isinstance(again, Kept)
+    again = replayable(world, 200)
+    assert isinstance(again, Replay)
     fresh = fb.simulate(recipe, world, rounds=200)
     for rounds in (200, 200, 50):
         trace = fb.simulate(recipe, again, rounds=rounds)
@@ -38,6 +38,6 @@ def test_a_kept_tape_plays_as_the_world_does(world: fb.worlds.World) -> None:
 
 
 def test_long_tapes_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tape, "_MOST", 100)
+    monkeypatch.setattr(replay, "_MOST", 100)
     world = Thrifty()
-    assert kept(world, 200) is world
+    assert replayable(world, 200) is world

@@ -1,4 +1,4 @@
-"""One name for every data set, wherever it lives."""
+"""Load a data set by its name: from the package, from OpenML or from a file."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from fedbandit.worlds.dataset import Dataset
 from fedbandit.worlds.files import EXTENSIONS, TABLES, load_file
 
 OPENML = "openml:"
-"""How the name of a data set of OpenML begins, in capitals or not."""
+"""Prefix of the names of OpenML's data sets, in upper or lower case."""
 
 
 def load_dataset(
@@ -67,7 +67,7 @@ def is_path(source: str | os.PathLike[str]) -> bool:
 def _expanded(path: Path) -> Path:
     try:
         return path.expanduser()
-    except RuntimeError as error:  # nobody of that name has a home here
+    except RuntimeError as error:  # ~name of an unknown user
         message = complaint(
             f"data file {path}", got=str(error), expected="a data file", fix="Check the path."
         )
