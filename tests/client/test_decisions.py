@@ -20,21 +20,12 @@ from fedbandit.errors import (
     UnknownDecision,
     Unreachable,
 )
+from tests.client.faults import Clock
 from tests.client.twin import LIMITS, Twin, joined_to
 
 D = 6
 RECIPE = fb.FSCLB(dimension=D, sketch_size=3, agents=4, radius=0.7)
 LAZY = fb.FSCLB(dimension=D, sketch_size=3, agents=4, alpha=1e9)
-
-
-class Clock:
-    """Seconds that pass when told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def taught(twin: Twin) -> np.random.Generator:

@@ -18,8 +18,8 @@ from fedbandit.client.state.directory import Identity
 from fedbandit.client.state.journal import Journal, split
 from fedbandit.client.state.records import Record, Rewarded, encode
 from fedbandit.errors import Closed, InvalidState, OutputError, SettledDecision
+from tests.client.faults import abandon, disk_full_at
 from tests.client.recipes import each_of, recipes
-from tests.client.test_journal import disk_full_at
 from tests.client.twin import Twin, joined_to
 
 D = 24
@@ -31,14 +31,6 @@ SKETCHED = RECIPES["FSCLB"]
 def pay(agent: ConnectedAgent, *arms: int) -> None:
     for i in arms:
         agent.reward(agent.decide(np.eye(D)[i : i + 1]).id, 1.0)
-
-
-def abandon(agent: ConnectedAgent) -> None:
-    """Let go of the files as a killed process does: nothing is flushed, nothing is saved."""
-    agent._sender.stop(5.0)
-    agent._account.book.close()
-    assert agent._state_dir is not None
-    agent._state_dir.close()
 
 
 @every_recipe

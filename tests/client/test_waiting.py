@@ -16,8 +16,7 @@ from fedbandit.client.state.agent_state import Waiting
 from fedbandit.client.state.journal import Journal, split
 from fedbandit.client.state.records import Header, Settled, bytes_of, decode_all
 from fedbandit.errors import DuplicateDecision, SettledDecision, UnknownDecision
-from tests.client.test_decisions import Clock
-from tests.client.test_restart import abandon
+from tests.client.faults import Clock, abandon
 from tests.client.twin import Twin, joined_to
 
 D = 6

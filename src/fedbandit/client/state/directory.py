@@ -135,8 +135,10 @@ def _replay(
     """
     records = decode_all(payloads)
     head, first = next(records, None), next(records, None)
-    if not isinstance(head, Header) or not isinstance(first, Learned) or head.format != FORMAT:
+    if not isinstance(head, Header) or not isinstance(first, Learned):
         raise _unreadable(Path("journal"), f"{len(payloads)} records without a beginning")
+    if not 1 <= head.format <= FORMAT:
+        raise _unreadable(Path("journal"), f"format {head.format}")
     _check_owner(head, who)
     recipe = recipe_of(head.recipe, head.params)
     learner = Learner.restore(recipe, first)
@@ -210,6 +212,6 @@ def _hold(path: Path) -> int:
 
 
 def _unreadable(path: Path, got: str) -> InvalidState:
-    expected = f"a journal of format {FORMAT}"
+    expected = f"a journal of format 1 to {FORMAT}"
     fix = "Use the version of fedbandit that wrote it, or start with an empty state_dir."
     return InvalidState(complaint(f"state on disk, {path}", got=got, expected=expected, fix=fix))
