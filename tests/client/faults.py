@@ -20,8 +20,8 @@ def disk_full_at(size: int) -> Iterator[None]:
 
 def abandon(agent: ConnectedAgent) -> None:
     """Let go of the files as a killed process does: nothing is flushed, nothing is saved."""
-    agent._sender.stop(5.0)
-    agent._account.book.close()
+    agent._background.stop(5.0)
+    agent._state.log.close()
     assert agent._state_dir is not None
     agent._state_dir.close()
 

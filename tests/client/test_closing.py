@@ -44,7 +44,7 @@ def test_what_is_delivered_and_what_is_said(
     twin.down = down
     if due:
         pay(agent)
-        agent._account.flush()
+        agent._state.flush()
     pay(agent)
     flushed = flush is True or (flush is None and not on_disk)
     sent = 0 if down else due + flushed
@@ -76,7 +76,7 @@ def test_an_agent_that_is_gone_without_close_says_what_it_had_left(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str
 ) -> None:
     agent = joined_to(Twin(LAZY), state_dir=tmp_path if ending == "on disk" else None)
-    sender, paid = agent._sender, agent.decide(np.eye(D)[:1])
+    sender, paid = agent._background, agent.decide(np.eye(D)[:1])
     agent.reward(paid.id, 1.0)
     if ending == "closed":
         agent.close()
@@ -132,17 +132,17 @@ def test_the_time_to_close_is_spent_once_and_who_is_left_behind_hangs_up(
     silent = Silent()
     agent = connect_by(silent, WHO, recipe=LAZY, waiting=PATIENT)
     assert silent.asked.wait(10.0)
-    patience, stop = [], agent._sender.stop
+    patience, stop = [], agent._background.stop
 
     def note(timeout: float) -> None:
         patience.append(timeout)
         stop(timeout)
 
-    monkeypatch.setattr(agent._sender, "stop", note)
+    monkeypatch.setattr(agent._background, "stop", note)
     pay(agent)
     assert not agent.close(timeout=0.5)
     assert patience == [0.2]  # no more than the grace: delivering had all of the rest
-    assert agent._sender.alive
+    assert agent._background.alive
     assert not silent.closed.is_set()  # not while another thread uses it
     silent.over.set()
     assert silent.closed.wait(10.0)
@@ -166,10 +166,10 @@ def test_an_interrupt_lets_go_of_everything(
     def interrupted(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(agent._sender, "wait_until", interrupted)
+    monkeypatch.setattr(agent._background, "wait_until", interrupted)
     with pytest.raises(KeyboardInterrupt):
         agent.close()
-    assert not agent._sender.alive
+    assert not agent._background.alive
     assert not agent.close(flush=True)
     with joined_to(twin, state_dir=tmp_path) as again:
         assert again.sync(everything=True)
@@ -211,12 +211,12 @@ def test_what_is_on_its_way_is_delivered_though_nothing_can_be_written(
     agent = joined_to(twin, state_dir=tmp_path)
     twin.down = True
     pay(agent)
-    agent._account.flush()
+    agent._state.flush()
 
     def full() -> float:
         raise OutputError("no space left")
 
-    monkeypatch.setattr(agent._account, "settle_overdue", full)
+    monkeypatch.setattr(agent._state, "settle_overdue", full)
     twin.down = False
     assert agent.close()
     assert twin.server.count == 1

@@ -14,12 +14,12 @@ from fedbandit import wire
 from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.client.agent import ConnectedAgent
 from fedbandit.client.connecting import connect_by
-from fedbandit.client.delivery.backoff import Backoff
-from fedbandit.client.delivery.refused_uploads import KEPT as KEPT_ASIDE
-from fedbandit.client.delivery.refused_uploads import Aside
+from fedbandit.client.delivery.background import Backoff
 from fedbandit.client.state.directory import Identity
 from fedbandit.client.state.journal import split
 from fedbandit.client.state.outbox import Outbox
+from fedbandit.client.state.refused_uploads import KEPT as KEPT_REFUSED
+from fedbandit.client.state.refused_uploads import RefusedUploads
 from fedbandit.client.transport import HttpTransport
 from fedbandit.errors import InvalidArms, Unreachable
 from fedbandit.service.models.deduplication import KEPT, Ledger
@@ -92,7 +92,7 @@ def test_a_long_time_offline_costs_bounded_memory_and_is_caught_up_with(recipe: 
         twin.down = True
         for i in range(D):
             play(agent, i, i + 1)
-            assert len(agent._account._learner.outbox.waiting) <= 1
+            assert len(agent._state._learner.outbox.waiting) <= 1
         assert agent.status().undelivered + agent.status().pending == D
         assert not agent.sync(timeout=0.05)
         assert agent.status().trouble == "down"
@@ -138,12 +138,12 @@ def test_after_an_answer_it_still_decides_on_what_waits() -> None:
     play(agent, 0, 4)
     agent.sync(timeout=0.02)
     play(agent, 10, 14)
-    agent._sender.stop(5.0)
-    outbox = agent._account._learner.outbox
+    agent._background.stop(5.0)
+    outbox = agent._state._learner.outbox
     assert outbox.in_flight is not None
     assert outbox.waiting
     twin.down = False
-    agent._courier.deliver()  # what was in flight, and nothing else
+    agent._delivery.deliver()  # what was in flight, and nothing else
     assert twin.server.count == outbox.in_flight.count
     assert agent.decide(np.eye(D)[:1]).mean[0] > 0.1
     assert agent.decide(np.eye(D)[10:11]).mean[0] > 0.1
@@ -168,9 +168,7 @@ def test_a_state_brought_back_from_a_copy_swallows_one_upload_at_most() -> None:
         for i in range(0, 30, 3):
             play(agent, i, i + 3)
             agent.sync(everything=True)
-        agent._account._learner.outbox = Outbox(
-            life=agent._account._learner.outbox.life, sequence=1
-        )
+        agent._state._learner.outbox = Outbox(life=agent._state._learner.outbox.life, sequence=1)
         play(agent, 30, 32)
         agent.sync(everything=True)
         play(agent, 40, 50)
@@ -234,7 +232,7 @@ def test_another_recipe_is_trouble_and_nothing_is_dropped() -> None:
     twin = Twin(RECIPES["FSCLB"])
     with joined_to(twin) as agent:
         right, twin.fingerprint = twin.fingerprint, "0" * 16
-        agent._courier._joined = False
+        agent._delivery._caught_up = False
         play(agent, 0, 2)
         assert not agent.sync(everything=True, timeout=0.2)
         assert "made anew" in str(agent.status().trouble)
@@ -269,7 +267,7 @@ def test_trouble_while_tending_does_not_keep_uploads_back(monkeypatch: pytest.Mo
         def fail() -> None:
             raise ZeroDivisionError("odd")
 
-        monkeypatch.setattr(agent._account, "tidy", fail)
+        monkeypatch.setattr(agent._state, "rewrite_journal_if_needed", fail)
         play(agent, 0, 3)
         assert agent.sync(everything=True)
         assert agent.status().trouble == "ZeroDivisionError: odd"
@@ -284,7 +282,7 @@ def test_an_answer_to_another_upload_acknowledges_nothing() -> None:
         before, twin.beside = agent.status(), -1
         play(agent, 3, 6)
         assert not agent.sync(everything=True, timeout=0.05)
-        number = agent._account.outbox.sequence
+        number = agent._state.outbox.sequence
         told = f"got one to upload {number - 1}; expected one to upload {number}"
         assert told in str(agent.status().trouble)
         assert agent.status().undelivered == 3
@@ -372,15 +370,15 @@ def test_a_proxy_that_lets_too_little_through_can_be_mended() -> None:
 
 def test_of_what_is_set_aside_the_newest_is_kept(tmp_path: Path) -> None:
     directory, more = tmp_path / "refused", 3
-    aside = Aside(directory)
-    for number in range(KEPT_ASIDE + more):
-        aside.put(numbered(number))
-        aside.put(numbered(number))  # again, after a crash say
-    assert (aside.uploads, aside.deleted) == (KEPT_ASIDE + more, more)
+    refused = RefusedUploads(directory)
+    for number in range(KEPT_REFUSED + more):
+        refused.add(numbered(number))
+        refused.add(numbered(number))  # again, after a crash say
+    assert (refused.count, refused.deleted) == (KEPT_REFUSED + more, more)
     found = [wire.decode(split(each.read_bytes())[0][0]) for each in directory.iterdir()]
     kept = sorted(each.count for each in found if isinstance(each, fb.Upload))
-    assert kept == list(range(more + 1, KEPT_ASIDE + more + 1))
-    assert (Aside(directory).uploads, Aside(directory).deleted) == (KEPT_ASIDE, 0)
+    assert kept == list(range(more + 1, KEPT_REFUSED + more + 1))
+    assert (RefusedUploads(directory).count, RefusedUploads(directory).deleted) == (KEPT_REFUSED, 0)
 
 
 def numbered(number: int) -> fb.Upload:

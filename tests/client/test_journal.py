@@ -18,7 +18,7 @@ ANY = re.compile(b"(?=.)", re.DOTALL)
 
 def journal_of(path: Path, payloads: list[bytes]) -> Journal:
     made = Journal.create(path, payloads)
-    made.take_the_name(path)
+    made.rename(path)
     return made
 
 

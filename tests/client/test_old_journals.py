@@ -70,7 +70,7 @@ def test_a_journal_of_another_format_is_left_alone(tmp_path: Path, number: int) 
     assert (tag, written) == ("header", 1)
     changed = msgspec.msgpack.encode([tag, number, *fields])
     made = Journal.create(tmp_path / "j", [changed, *rest])
-    made.take_the_name(tmp_path / "journal")
+    made.rename(tmp_path / "journal")
     made.close()
     before = (tmp_path / "journal").read_bytes()
     with pytest.raises(InvalidState, match=f"got format {number}; expected .* 1 to {FORMAT}"):

@@ -119,7 +119,7 @@ def test_the_journal_does_not_grow_with_history(tmp_path: Path) -> None:
         agent.sync()
         largest = (tmp_path / "journal").stat().st_size
         assert largest < 2.5e6
-        assert agent._sender.wait_until(lambda: agent._account.book._kept > 0, 10.0)
+        assert agent._background.wait_until(lambda: agent._state.log._snapshot_size > 0, 10.0)
         agent.reward(open_still.id, 1.0)
         agent.sync(everything=True)
     settled = REMEMBERED * (len(open_still.id) + len("6000"))  # their ids, and nothing else
@@ -132,16 +132,18 @@ def test_decisions_made_while_the_journal_is_rewritten_are_in_it(tmp_path: Path)
     twin = Twin(SKETCHED)
     agent = joined_to(twin, state_dir=tmp_path)
     made = []
-    whole = agent._account.book._whole
+    whole = agent._state.log._snapshot
 
     def slowly() -> Iterable[Record]:
         records = whole()
-        made.append(agent.decide(np.eye(D)[:1]).id)  # the ledger is held: deciding does not mind
+        made.append(
+            agent.decide(np.eye(D)[:1]).id
+        )  # does not wait for the learning lock
         return records
 
-    agent._account.book._whole = slowly
-    with agent._account._ledger:
-        agent._account.book.rewrite()
+    agent._state.log._snapshot = slowly
+    with agent._state._learning_lock:
+        agent._state.log.rewrite()
     abandon(agent)
     with joined_to(twin, state_dir=tmp_path) as agent:
         agent.reward(made[0], 1.0)
@@ -153,12 +155,12 @@ def test_a_decision_pushed_out_at_the_last_moment_is_not_paid_in_memory_alone(
     twin = Twin(SKETCHED)
     agent = joined_to(twin, state_dir=tmp_path, max_open=1)
     first = agent.decide(np.eye(D)[:1])
-    book = agent._account.book
-    assert book.get(first.id).active
+    log = agent._state.log
+    assert log.get(first.id).active
     second = agent.decide(np.eye(D)[1:2])  # between looking and paying
     before = (tmp_path / "journal").read_bytes()
     with pytest.raises(SettledDecision):
-        book.pay(first.id, 1.0)
+        log.reward(first.id, 1.0)
     assert (tmp_path / "journal").read_bytes() == before
     agent.reward(second.id, 1.0)
     abandon(agent)
@@ -174,10 +176,10 @@ def test_trouble_with_the_disk_ends_when_the_disk_is_mended(tmp_path: Path, room
         with disk_full_at(room):
             agent.decide(np.eye(D))
             assert agent.sync()
-            assert agent._sender.wait_until(lambda: agent.status().trouble is not None, 10.0)
+            assert agent._background.wait_until(lambda: agent.status().trouble is not None, 10.0)
             assert not agent.status().saved
         agent.sync()
-        assert agent._sender.wait_until(lambda: agent.status().saved, 10.0)
+        assert agent._background.wait_until(lambda: agent.status().saved, 10.0)
         assert agent.status().trouble is None
 
 
@@ -214,12 +216,12 @@ def test_nothing_is_sent_that_is_not_on_the_disk(tmp_path: Path) -> None:
         pay(agent, 0, 1, 2)
         agent.sync(timeout=0.02)
         twin.down = False
-        in_flight = agent._account._learner.outbox.in_flight
+        in_flight = agent._state._learner.outbox.in_flight
         assert in_flight is not None
         with disk_full_at((tmp_path / "journal").stat().st_size):
             agent.sync(timeout=0.1)
             assert twin.server.count == in_flight.count  # that one was on the disk
-            agent._account._learner.flush()
+            agent._state._learner.flush()
             agent.sync(timeout=0.1)
             assert twin.server.count == in_flight.count
             assert "disk" in str(agent.status().trouble)
@@ -301,7 +303,7 @@ def test_a_journal_that_makes_no_sense_is_left_alone_with_its_torn_end(tmp_path:
     twin = Twin(SKETCHED)
     data = left_behind(twin, tmp_path)
     journal = Journal.create(tmp_path / "odd", [*split(data)[0], encode(Rewarded("nobody's", 1.0))])
-    journal.take_the_name(tmp_path / "journal")
+    journal.rename(tmp_path / "journal")
     journal.close()
     data = (tmp_path / "journal").read_bytes() + b"torn"
     (tmp_path / "journal").write_bytes(data)
@@ -376,15 +378,15 @@ def test_nothing_gets_in_behind_a_close(tmp_path: Path, on_disk: bool) -> None:
     agent = joined_to(Twin(SKETCHED), state_dir=tmp_path if on_disk else None)
     decision = agent.decide(np.eye(D), defer=True)
     agent.close()
-    account = agent._account
+    state = agent._state
     with pytest.raises(Closed):  # whoever had looked before it was closed
-        account.pay(decision.id, 1.0)
+        state.reward(decision.id, 1.0)
     with pytest.raises(Closed):
-        account.book.pay(decision.id, 1.0)
+        state.log.reward(decision.id, 1.0)
     with pytest.raises(Closed):
-        account.book.decide("late", np.eye(D)[0], active=True, chosen=True)
+        state.log.decide("late", np.eye(D)[0], active=True, chosen=True)
     with pytest.raises(Closed):
-        account.book.activate(decision.id)
+        state.log.activate(decision.id)
     assert agent.status().rewards == 0
 
 
@@ -392,12 +394,12 @@ class Breaking:
     """A lock that is taken just after a deciding thread has found that the disk fails."""
 
     def __init__(self, agent: ConnectedAgent) -> None:
-        self._book, self._lock, self._done = agent._account.book, Lock(), False
+        self._log, self._lock, self._done = agent._state.log, Lock(), False
 
     def __enter__(self) -> None:
         self._lock.acquire()
         if not self._done:
-            self._done = self._book._broken = True
+            self._done = self._log._broken = True
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
@@ -408,13 +410,13 @@ def test_a_reward_does_not_follow_a_decision_that_the_disk_did_not_take(
 ) -> None:
     twin = Twin(SKETCHED)
     agent = joined_to(twin, state_dir=tmp_path)
-    agent._sender.stop(5.0)
-    book = agent._account.book
+    agent._background.stop(5.0)
+    log = agent._state.log
     with disk_full_at(0):
         decision = agent.decide(np.eye(D)[:1])
-    book._broken = False  # as it looked to the rewarding thread a moment before
-    monkeypatch.setattr(book, "lock", Breaking(agent))
-    book.pay(decision.id, 1.0)
+    log._broken = False  # as it looked to the rewarding thread a moment before
+    monkeypatch.setattr(log, "lock", Breaking(agent))
+    log.reward(decision.id, 1.0)
     abandon(agent)
     with joined_to(twin, state_dir=tmp_path) as agent:
         assert agent.sync(everything=True)

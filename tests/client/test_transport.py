@@ -210,7 +210,7 @@ def test_a_certificate_file_that_goes_away_is_trouble_until_it_is_back(tmp_path:
         url = f"https://127.0.0.1:{server.server_port}"
         with fb.connect(url, model="news", agent="phone-7", cafile=str(cafile)) as agent:
             cafile.rename(tmp_path / "away")
-            agent._courier._transport.close()
+            agent._delivery._transport.close()
             agent.reward(agent.decide(np.eye(D)).id, 1.0)
             for _ in range(3):
                 assert not agent.sync(everything=True, timeout=0.05)

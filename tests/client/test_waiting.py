@@ -64,8 +64,10 @@ def test_a_kill_costs_what_came_after_the_last_record(tmp_path: Path) -> None:
     agent.sync()
     abandon(agent)
     agent = joined_to(twin, state_dir=tmp_path, waiting=waiting)
-    book = agent._account.book
-    assert {name: book.ran - book.get(name).since for name in ("early", "deferred", "late")} == {
+    log = agent._state.log
+    assert {
+        name: log.running_time - log.get(name).since for name in ("early", "deferred", "late")
+    } == {
         "early": 60.0,
         "deferred": 30.0,
         "late": 0.0,
@@ -81,17 +83,19 @@ def test_the_running_time_is_noted_while_somebody_waits(
 ) -> None:
     clock = Clock()
     agent = joined_to(Twin(LAZY), state_dir=tmp_path, waiting=Waiting(wait=wait, clock=clock))
-    agent._sender.stop(5.0)
+    agent._background.stop(5.0)
     journal, sizes, pauses = tmp_path / "journal", [], []
     agent.decide(np.eye(D)[:1])
     for now in (0.0, between * 0.75, between, between * 1.75, between * 2):
         clock.now = now
-        pauses.append(agent._account.book.mark_time(every=Waiting(wait=wait).marked))
+        pauses.append(
+            agent._state.log.write_running_time(every=Waiting(wait=wait).write_time_every)
+        )
         sizes.append(journal.stat().st_size)
     grown = [later > earlier for earlier, later in pairwise(sizes)]
     assert grown == [False, True, False, True]
     assert_array_equal(pauses, np.array([1.0, 0.25, 1.0, 0.25, 1.0]) * between)
-    assert 0.0 < agent._courier.tend() <= between
+    assert 0.0 < agent._delivery.do_housekeeping() <= between
     agent.close()
 
 
@@ -101,14 +105,14 @@ def test_no_note_where_nobody_waits(tmp_path: Path) -> None:
         agent = joined_to(Twin(LAZY), state_dir=tmp_path, waiting=waiting)
         before = (tmp_path / "journal").read_bytes()
         clock.now += 1000.0
-        agent._courier.tend()
+        agent._delivery.do_housekeeping()
         assert (tmp_path / "journal").read_bytes() == before
         agent.close()
 
 
 def rewrite(agent: fb.ConnectedAgent) -> None:
-    with agent._account._ledger:
-        agent._account.book.rewrite()
+    with agent._state._learning_lock:
+        agent._state.log.rewrite()
 
 
 @pytest.mark.parametrize("ending", ["closed", "killed", "rewritten and killed"])
@@ -180,7 +184,7 @@ def test_a_journal_without_times_is_read_and_its_decisions_wait_from_then_on(
         ["forgotten", "given-up"],
     ]
     made = Journal.create(tmp_path / "j", [head, learned, *map(msgspec.msgpack.encode, old)])
-    made.take_the_name(tmp_path / "journal")
+    made.rename(tmp_path / "journal")
     made.close()
     for start in (1000.0, 50.0):
         clock.now = start
