@@ -16,7 +16,6 @@ from fedbandit.wire.messages import (
     encode,
     unwired_download,
     unwired_upload,
-    wired_upload,
 )
 
 LIFE_BYTES: Final = 16
@@ -152,12 +151,11 @@ def digest(download: Download) -> str:
     return sha256(encode(download)).hexdigest()
 
 
-def encode_sync(sync: Sync) -> bytes:
-    """Return a sync as bytes, to be kept and sent as they are until they are answered."""
-    upload = wired_upload(sync.upload)
-    return msgspec.msgpack.encode(
-        _Sync(FORMAT, sync.fingerprint, WIDTH, sync.life, sync.born, sync.sequence, upload)
-    )
+def encode_sync(sync: Sync, *, upload: bytes | None = None) -> bytes:
+    """Return a sync as bytes; ``upload``: ``encode(sync.upload)`` if that exists already."""
+    head = ("sync", FORMAT, sync.fingerprint, WIDTH, sync.life, sync.born, sync.sequence)
+    packed = msgspec.Raw(encode(sync.upload) if upload is None else upload)
+    return msgspec.msgpack.encode((*head, packed))
 
 
 def decode_sync(data: bytes) -> Sync:

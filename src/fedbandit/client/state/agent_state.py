@@ -191,18 +191,19 @@ class AgentState:
 
         An upload is on the disk before it is sent, so its number never means another upload.
         """
+        encoded = None
         with self._learning_lock:
             outbox = self._learner.outbox
             new = outbox.in_flight is None and bool(outbox.waiting)
             if new:
                 outbox = outbox.next_in_flight(self._learner.packed)
-                self._replace_outbox(outbox)
+                encoded = self._replace_outbox(outbox)
         upload = outbox.in_flight
         if upload is None:
             return None
         fingerprint, born = self._learner.fingerprint, outbox.born or 0
         sync = wire.Sync(fingerprint, outbox.life, outbox.sequence, upload, born)
-        return SyncRequest(sync.sequence, wire.encode_sync(sync), new)
+        return SyncRequest(sync.sequence, wire.encode_sync(sync, upload=encoded), new)
 
     def acknowledge(self, answer: wire.Synced) -> None:
         """Remove the upload in flight and learn from the download in the answer."""
