@@ -22,8 +22,8 @@ def abandon(agent: ConnectedAgent) -> None:
     """Let go of the files as a killed process does: nothing is flushed, nothing is saved."""
     agent._background.stop(5.0)
     agent._state.log.close()
-    assert agent._state_dir is not None
-    agent._state_dir.close()
+    assert agent._state.state_dir is not None
+    agent._state.state_dir.close()
 
 
 class Clock:

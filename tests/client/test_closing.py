@@ -14,7 +14,7 @@ import pytest
 
 import fedbandit as fb
 from fedbandit.client.agent import ConnectedAgent
-from fedbandit.client.connecting import connect_by
+from fedbandit.client.connecting import open_state
 from fedbandit.errors import InvalidParameter, OutputError
 from tests.client.twin import PATIENT, WHO, Twin, joined_to
 
@@ -130,7 +130,7 @@ def test_the_time_to_close_is_spent_once_and_who_is_left_behind_hangs_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     silent = Silent()
-    agent = connect_by(silent, WHO, recipe=LAZY, waiting=PATIENT)
+    agent = ConnectedAgent(open_state(silent, WHO, recipe=LAZY, waiting=PATIENT), silent)
     assert silent.asked.wait(10.0)
     patience, stop = [], agent._background.stop
 
@@ -151,7 +151,7 @@ def test_the_time_to_close_is_spent_once_and_who_is_left_behind_hangs_up(
 def test_closing_hangs_up() -> None:
     silent = Silent()
     silent.over.set()
-    agent = connect_by(silent, WHO, recipe=LAZY, waiting=PATIENT)
+    agent = ConnectedAgent(open_state(silent, WHO, recipe=LAZY, waiting=PATIENT), silent)
     agent.close(timeout=0.01)
     assert silent.closed.wait(10.0)
 

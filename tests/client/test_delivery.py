@@ -13,7 +13,7 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.client.agent import ConnectedAgent
-from fedbandit.client.connecting import connect_by
+from fedbandit.client.connecting import open_state
 from fedbandit.client.delivery.background import Backoff
 from fedbandit.client.state.directory import Identity
 from fedbandit.client.state.journal import split
@@ -232,7 +232,7 @@ def test_another_recipe_is_trouble_and_nothing_is_dropped() -> None:
     twin = Twin(RECIPES["FSCLB"])
     with joined_to(twin) as agent:
         right, twin.fingerprint = twin.fingerprint, "0" * 16
-        agent._delivery._caught_up = False
+        agent._state.caught_up = False
         play(agent, 0, 2)
         assert not agent.sync(everything=True, timeout=0.2)
         assert "made anew" in str(agent.status().trouble)
@@ -430,7 +430,8 @@ def test_limits_learned_late_hold_for_what_was_observed_before(
     make_model(store, "news", recipe, limits=limits)
     with private_coordinator(store, model="news", recipe=recipe) as url:
         cable = Cable(url)
-        with connect_by(cable, WHO, recipe=recipe, waiting=PATIENT) as agent:
+        state = open_state(cable, WHO, recipe=recipe, waiting=PATIENT)
+        with ConnectedAgent(state, cable) as agent:
             for i in range(9):  # too long, too much or too many
                 agent.reward(agent.decide(5.0 * np.eye(D)[i : i + 1]).id, 7.0)
             assert not agent.sync(timeout=0.02)

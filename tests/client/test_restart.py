@@ -136,9 +136,7 @@ def test_decisions_made_while_the_journal_is_rewritten_are_in_it(tmp_path: Path)
 
     def slowly() -> Iterable[Record]:
         records = whole()
-        made.append(
-            agent.decide(np.eye(D)[:1]).id
-        )  # does not wait for the learning lock
+        made.append(agent.decide(np.eye(D)[:1]).id)  # does not wait for the learning lock
         return records
 
     agent._state.log._snapshot = slowly

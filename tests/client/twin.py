@@ -8,7 +8,7 @@ import msgspec
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.client.agent import ConnectedAgent
-from fedbandit.client.connecting import Durability, connect_by
+from fedbandit.client.connecting import Durability, open_state
 from fedbandit.client.state.agent_state import Waiting
 from fedbandit.client.state.directory import Identity
 from fedbandit.errors import InvalidMessage, Refused, Unreachable
@@ -100,7 +100,7 @@ def joined_to(
     durability: Durability = "process",
 ) -> ConnectedAgent:
     """Connect an agent to a twin."""
-    return connect_by(
+    state = open_state(
         twin,
         who,
         waiting=waiting,
@@ -109,3 +109,4 @@ def joined_to(
         max_open=max_open,
         durability=durability,
     )
+    return ConnectedAgent(state, twin)

@@ -19,7 +19,6 @@ from fedbandit.client.delivery.background import BackgroundThread
 from fedbandit.client.delivery.delivery import Delivery
 from fedbandit.client.state.agent_state import AgentState
 from fedbandit.client.state.decision_log import closed
-from fedbandit.client.state.directory import StateDir
 from fedbandit.client.status import Status
 from fedbandit.client.transport import Transport
 from fedbandit.core.checks import arms_not_finite, checked_arms
@@ -40,21 +39,14 @@ class ConnectedAgent:
     for the network nor for what is being learned.
     """
 
-    def __init__(
-        self,
-        state: AgentState,
-        transport: Transport,
-        *,
-        caught_up: bool,
-        state_dir: StateDir | None,
-    ) -> None:
-        self._state, self._state_dir = state, state_dir
-        self._delivery = Delivery(state, transport, caught_up=caught_up)
+    def __init__(self, state: AgentState, transport: Transport) -> None:
+        self._state = state
+        self._delivery = Delivery(state, transport)
         self._background = BackgroundThread(self._delivery, name=f"fedbandit {state.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(1)
         self._closed, self._ending = False, RLock()
         self._background.start()
-        if state_dir is None:
+        if state.state_dir is None:
             finalize(self, _warn_if_never_closed, state)  # also when the program ends
 
     @property
@@ -141,7 +133,7 @@ class ConnectedAgent:
         An interrupt ends the waiting; files and connections are closed all the same.
         """
         timeout = _bounded(timeout)
-        everything = self._state_dir is None if flush is None else flush
+        everything = self._state.state_dir is None if flush is None else flush
         if self._ending.acquire(timeout=timeout):
             try:
                 if self._state.begin_closing():
@@ -149,7 +141,7 @@ class ConnectedAgent:
                     self._end(everything=everything, timeout=timeout)
             finally:
                 self._ending.release()
-        kept = self._state_dir is not None and flush is not True
+        kept = self._state.state_dir is not None and flush is not True
         return not self._delivery.due() and (kept or not self._state.undelivered)
 
     def __enter__(self) -> Self:
@@ -189,9 +181,7 @@ class ConnectedAgent:
 
     def _release(self) -> None:
         self._state.close()
-        if self._state_dir is not None:
-            self._state_dir.close()
-        elif lost := self._state.undelivered:
+        if self._state.state_dir is None and (lost := self._state.undelivered):
             _log.warning("%s: %d observations are lost", self._state.who, lost)
 
     def _trouble(self) -> str | None:

@@ -24,18 +24,6 @@ Durability = Literal["process", "machine"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Opened:
-    """An agent's state, and the directory that it is saved in.
-
-    ``caught_up``: it has just been fetched from the coordinator.
-    """
-
-    state: AgentState
-    state_dir: StateDir | None
-    caught_up: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Start:
     """What an agent starts with, restored or new."""
 
@@ -82,7 +70,7 @@ def connect(
         timeout=real("timeout", timeout),
         cafile=cafile,
     )
-    return connect_by(
+    state = open_state(
         transport,
         Identity(model=model, agent=agent),
         state_dir=state_dir,
@@ -91,31 +79,7 @@ def connect(
         max_open=max_open,
         durability=durability,
     )
-
-
-def connect_by(
-    transport: Transport,
-    who: Identity,
-    *,
-    state_dir: str | os.PathLike[str] | None = None,
-    recipe: Recipe | None = None,
-    waiting: Waiting,
-    max_open: int = 10_000,
-    durability: Durability = "process",
-) -> ConnectedAgent:
-    """Do what ``connect`` does, over any transport."""
-    opened = open_state(
-        transport,
-        who,
-        state_dir=state_dir,
-        recipe=recipe,
-        waiting=waiting,
-        max_open=max_open,
-        durability=durability,
-    )
-    return ConnectedAgent(
-        opened.state, transport, caught_up=opened.caught_up, state_dir=opened.state_dir
-    )
+    return ConnectedAgent(state, transport)
 
 
 def open_state(
@@ -127,8 +91,11 @@ def open_state(
     waiting: Waiting,
     max_open: int = 10_000,
     durability: Durability = "process",
-) -> Opened:
-    """Restore an agent's state from its state_dir, or create it; on failure, close everything."""
+) -> AgentState:
+    """Restore an agent's state from its state_dir or create it; close all if that fails.
+
+    ``ConnectedAgent(state, transport)`` is an agent over a transport of one's own.
+    """
     one_of("durability", durability, ["process", "machine"])
     decisions = OpenDecisions(whole("max_open", max_open, least=1))
     with ExitStack() as undo:
@@ -147,13 +114,22 @@ def open_state(
         durable = durability == "machine"
         log = DecisionLog(decisions, waiting.clock, running_time=ran, durable=durable)
         refused = RefusedUploads(None if place is None else place.refused)
-        state = AgentState(who, start.learner, log, refused, waiting=waiting, limits=start.limits)
+        state = AgentState(
+            who,
+            start.learner,
+            log,
+            refused,
+            waiting=waiting,
+            limits=start.limits,
+            caught_up=start.caught_up,
+            state_dir=place,
+        )
         if found is not None:
             log.write_to(found.journal, state.snapshot)
         elif place is not None:
             log.write_to(place.begin(state.snapshot()), state.snapshot)
         undo.pop_all()
-    return Opened(state, place, start.caught_up)
+    return state
 
 
 def waiting_for(wait: float | None, default: float | None) -> Waiting:

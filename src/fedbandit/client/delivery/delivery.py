@@ -11,14 +11,11 @@ _HOUSEKEEPING = 60.0  # seconds until a disk that failed while deciding is notic
 
 
 class Delivery:
-    """Sends uploads and learns from the answers. Used by one thread.
+    """Sends uploads and learns from the answers. Used by one thread."""
 
-    ``caught_up``: the agent has the coordinator's state as of this start, or of this life's.
-    """
-
-    def __init__(self, state: AgentState, transport: Transport, *, caught_up: bool) -> None:
+    def __init__(self, state: AgentState, transport: Transport) -> None:
         self.uploads = self.bytes_up = self.bytes_down = 0
-        self._state, self._transport, self._caught_up = state, transport, caught_up
+        self._state, self._transport = state, transport
         self._tried = True  # an upload in flight that a journal held may have been sent
 
     def do_housekeeping(self) -> float:
@@ -29,11 +26,11 @@ class Delivery:
 
     def due(self) -> bool:
         """Return whether there is an upload to deliver, or the coordinator's state to fetch."""
-        return not self._caught_up or not self._state.outbox.empty
+        return not self._state.caught_up or not self._state.outbox.empty
 
     def deliver(self) -> None:
         """Catch up if that has not been done, else deliver one upload and learn from the answer."""
-        if not self._caught_up:
+        if not self._state.caught_up:
             self._catch_up()
             return
         request = self._state.next_request()
@@ -51,7 +48,7 @@ class Delivery:
             if error.status != HTTPStatus.GONE and not unknown:
                 raise
             self._tried = not (first or unknown)
-            self._begin_another_life(again=not self._tried)
+            self._state.begin_another_life(again=not self._tried)
             raise Unreachable(str(error)) from error  # so that it is tried again soon, not at once
 
     def close(self) -> None:
@@ -63,7 +60,6 @@ class Delivery:
         answer = self._transport.exchange(f"state?have={digest}" if digest else "state")
         self._state.catch_up(wire.decode_joined(answer))
         self.bytes_down += len(answer)
-        self._caught_up = True
 
     def _sync(self, request: SyncRequest) -> None:
         """Send a request and learn from the answer.
@@ -82,11 +78,7 @@ class Delivery:
         self.bytes_down += len(answer)
         self._state.acknowledge(synced)
         if not synced.merged and synced.version == 0:
-            self._begin_another_life(again=False)
-
-    def _begin_another_life(self, *, again: bool) -> None:
-        self._state.begin_another_life(again=again)
-        self._caught_up = False
+            self._state.begin_another_life(again=False)
 
 
 def _is_about_the_upload(error: Refused) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedbandit import wire
 from fedbandit.client.state.decision_log import DecisionLog, closed
-from fedbandit.client.state.directory import Identity, header
+from fedbandit.client.state.directory import Identity, StateDir, header
 from fedbandit.client.state.learner import Learner
 from fedbandit.client.state.outbox import Outbox
 from fedbandit.client.state.records import Record
@@ -66,7 +66,9 @@ class SyncRequest:
 
 
 class AgentState:
-    """The learner and the decision log. Thread-safe.
+    """The learner and the decision log, saved to ``state_dir`` if there is one. Thread-safe.
+
+    ``caught_up``: it has the coordinator's state as of this start, or of the start of this life.
 
     The learning lock orders everything that is learned. Nothing is learned before it is written,
     and both happen in the same order, so that replaying the journal gives the same learner.
@@ -82,8 +84,11 @@ class AgentState:
         *,
         waiting: Waiting,
         limits: wire.Limits | None,
+        caught_up: bool,
+        state_dir: StateDir | None,
     ) -> None:
         self.who, self.log, self._refused = who, log, refused
+        self.caught_up, self.state_dir = caught_up, state_dir
         self._learner, self._waiting, self._limits = learner, waiting, limits
         self._learning_lock = Lock()
         self._rewards = self._defaults = 0
@@ -217,14 +222,8 @@ class AgentState:
         """
         with self._learning_lock:
             self._learner.catch_up(answer)
-            if self._limits == answer.limits:
-                return
-            self._learner.flush()
-            outbox, beyond = self._learner.within(answer.limits)
-            for upload in beyond:
-                self._refused.add(upload)
-            self._learner.outbox, self._limits = outbox, answer.limits
-            self.log.rewrite()
+            beyond = [] if self._limits == answer.limits else self._take_limits(answer.limits)
+            self.caught_up = True
         for upload in beyond:
             self._warn_of_refused(upload, "it is beyond the coordinator's limits")
 
@@ -244,6 +243,7 @@ class AgentState:
             before = self._learner.outbox
             after = before.under_new_life(os.urandom(wire.LIFE_BYTES), again=again)
             self._replace_outbox(after)
+            self.caught_up = False
         lost = before.observations - after.observations
         why = "the coordinator has forgotten this life, or knows more of it than we do"
         _log.warning("%s: %s; %d observations may be lost", self.who, why, lost)
@@ -263,13 +263,15 @@ class AgentState:
             return first
 
     def close(self) -> None:
-        """Rewrite the journal and close it; if rewriting fails, the long one stays."""
+        """Rewrite the journal, or leave the long one if that fails; close it and the state_dir."""
         with self._learning_lock:
             try:
                 self.log.rewrite()
             except OutputError as error:
                 _log.warning("%s: %s", self.who, error)
             self.log.close()
+        if self.state_dir is not None:
+            self.state_dir.close()
 
     def check_arm(self, arm: Array) -> None:
         """Raise InvalidArms for an arm that the coordinator would refuse."""
@@ -292,6 +294,16 @@ class AgentState:
             self._learner.observe(arm, default)
         else:
             self.log.forget(name)
+
+    def _take_limits(self, limits: wire.Limits) -> list[Upload]:
+        """Change the limits; return the uploads that are beyond them, kept as refused."""
+        self._learner.flush()
+        outbox, beyond = self._learner.within(limits)
+        for upload in beyond:
+            self._refused.add(upload)
+        self._learner.outbox, self._limits = outbox, limits
+        self.log.rewrite()
+        return beyond
 
     def _replace_outbox(self, outbox: Outbox) -> bytes | None:
         """Change the outbox, on the disk first; return the upload in flight, encoded."""
