@@ -98,7 +98,7 @@ def test_a_certificate_for_another_address_is_told(tmp_path: Path) -> None:
     authority.issue_cert("elsewhere.example").configure_cert(context)
     with serving(Twin(RECIPE), tls=context) as server:
         url = f"https://127.0.0.1:{server.server_port}"
-        with pytest.raises(Unreachable, match="an address that the certificate is made out to"):
+        with pytest.raises(Unreachable, match="an address that the certificate names"):
             fb.connect(url, model="news", agent="phone-7", cafile=str(cafile))
 
 

@@ -141,11 +141,6 @@ class DecisionLog:
                 self._append_if_possible(encode(Ran(now)))
             return self._time_written + every - now
 
-    def get(self, name: str) -> OpenDecision:
-        """Return an open decision; raise SettledDecision or UnknownDecision if it is not open."""
-        with self.lock:
-            return self._open.get(name)
-
     def oldest(self) -> tuple[str, OpenDecision] | None:
         """Return the decision that has waited longest, with its id."""
         with self.lock:

@@ -86,11 +86,11 @@ class StateDir:
         try:
             header, learner, running_time = _replay(content.payloads, who, decisions)
         except (UnknownDecision, SettledDecision) as error:
-            raise _unreadable(self._journal, f"a reward without its decision, {error}") from error
+            raise _unreadable(f"a reward without its decision, {error}") from error
         except FedbanditError:
             raise
         except (msgspec.DecodeError, ValueError) as error:
-            raise _unreadable(self._journal, str(error)) from error
+            raise _unreadable(str(error)) from error
         limits = None if header.limits is None else _limits(header.limits)
         if content.torn:
             _log.warning("%s: cut off a torn record of %d bytes", self._journal, content.torn)
@@ -136,9 +136,9 @@ def _replay(
     records = decode_all(payloads)
     head, first = next(records, None), next(records, None)
     if not isinstance(head, Header) or not isinstance(first, Learned):
-        raise _unreadable(Path("journal"), f"{len(payloads)} records without a beginning")
+        raise _unreadable("its first two records are not a header and a learner")
     if not 1 <= head.format <= FORMAT:
-        raise _unreadable(Path("journal"), f"format {head.format}")
+        raise _unreadable(f"it is of format {head.format}, not 1 to {FORMAT}")
     _check_owner(head, who)
     recipe = recipe_of(head.recipe, head.params)
     learner = Learner.restore(recipe, first)
@@ -211,7 +211,6 @@ def _hold(path: Path) -> int:
     return handle
 
 
-def _unreadable(path: Path, got: str) -> InvalidState:
-    expected = f"a journal of format 1 to {FORMAT}"
+def _unreadable(why: str) -> InvalidState:
     fix = "Use the version of fedbandit that wrote it, or start with an empty state_dir."
-    return InvalidState(complaint(f"state on disk, {path}", got=got, expected=expected, fix=fix))
+    return InvalidState(f"The journal in the state_dir cannot be read: {why}. {fix}")

@@ -156,7 +156,7 @@ class Learner:
     def _check(self, fingerprint: str) -> None:
         if fingerprint != self.fingerprint:
             got, expected = f"fingerprint {fingerprint}", f"{self.fingerprint}, {self.recipe!r}"
-            fix = "The model was made anew: start with an empty state_dir."
+            fix = "The model was made anew with another recipe: start with an empty state_dir."
             raise InvalidMessage(complaint("answer", got=got, expected=expected, fix=fix))
 
 
