@@ -3,7 +3,6 @@
 import os
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -21,15 +20,6 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidParameter, InvalidReward, InvalidState, complaint
 
 Durability = Literal["process", "machine"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Start:
-    """What an agent starts with, restored or new."""
-
-    learner: Learner
-    limits: wire.Limits | None
-    caught_up: bool
 
 
 def connect(
@@ -107,21 +97,21 @@ def open_state(
             found = place.recover(who, decisions)
         if found is not None:
             undo.callback(found.journal.close)
-        start = _new(transport, recipe) if found is None else _restored(found, recipe)
-        _check_default(waiting, start.limits)
-        warm_up(start.learner.recipe)
+        learner, limits = _new(transport, recipe) if found is None else _restored(found, recipe)
+        _check_default(waiting, limits)
+        warm_up(learner.recipe)
         ran = 0.0 if found is None else found.running_time
         durable = durability == "machine"
         log = DecisionLog(decisions, waiting.clock, running_time=ran, durable=durable)
         refused = RefusedUploads(None if place is None else place.refused)
         state = AgentState(
             who,
-            start.learner,
+            learner,
             log,
             refused,
             waiting=waiting,
-            limits=start.limits,
-            caught_up=start.caught_up,
+            limits=limits,
+            caught_up=found is None and recipe is None,
             state_dir=place,
         )
         if found is not None:
@@ -157,23 +147,23 @@ def _check_default(waiting: Waiting, limits: wire.Limits | None) -> None:
         raise InvalidParameter(complaint("default_reward", got=default, expected=expected, fix=fix))
 
 
-def _new(transport: Transport, recipe: Recipe | None) -> _Start:
+def _new(transport: Transport, recipe: Recipe | None) -> tuple[Learner, wire.Limits | None]:
     """Start with nothing learned if the recipe is given, else with the coordinator's state."""
     life = os.urandom(wire.LIFE_BYTES)
     if recipe is not None:
-        return _Start(Learner.fresh(recipe, life), None, caught_up=False)
+        return Learner.fresh(recipe, life), None
     answer = wire.decode_joined(transport.exchange("state"))
     learner = Learner.fresh(recipe_of(answer.recipe, answer.params), life)
     learner.catch_up(answer)
-    return _Start(learner, answer.limits, caught_up=True)
+    return learner, answer.limits
 
 
-def _restored(found: Recovered, recipe: Recipe | None) -> _Start:
+def _restored(found: Recovered, recipe: Recipe | None) -> tuple[Learner, wire.Limits | None]:
     if recipe is not None and recipe != found.learner.recipe:
         fix = "Leave recipe out, or start with an empty state_dir."
         got, expected = repr(found.learner.recipe), repr(recipe)
         raise InvalidState(complaint("state_dir, recipe", got=got, expected=expected, fix=fix))
-    return _Start(found.learner, found.limits, caught_up=False)
+    return found.learner, found.limits
 
 
 def _name(what: str, name: str) -> str:

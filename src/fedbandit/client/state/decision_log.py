@@ -7,7 +7,6 @@ Deciding never takes the learning lock, so it never waits for a flush, a merge o
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from math import inf
 from threading import Lock
 
@@ -251,8 +250,11 @@ class DecisionLog:
         """Append a record; if the disk fails, deciding goes on without."""
         if self._during_rewrite is not None:
             self._during_rewrite.append(record)
-        with suppress(OutputError):
-            self._append(record)
+        if self._journal is not None and not self._broken:
+            try:
+                self._journal.append(record)
+            except OutputError:
+                self._broken = True
 
     def _flush(self) -> None:
         if self._journal is not None:
