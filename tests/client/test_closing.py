@@ -134,7 +134,9 @@ def test_the_time_to_close_is_spent_once_and_who_is_left_behind_hangs_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     silent = Silent()
+    others = set(threading.enumerate())
     agent = ConnectedAgent(open_state(silent, WHO, recipe=LAZY, waiting=PATIENT), silent)
+    (thread,) = set(threading.enumerate()) - others
     assert silent.asked.wait(10.0)
     patience, stop = [], BackgroundThread.stop
 
@@ -146,6 +148,7 @@ def test_the_time_to_close_is_spent_once_and_who_is_left_behind_hangs_up(
     pay(agent)
     assert not agent.close(timeout=0.5)
     assert patience == [0.2]  # no more than the grace: delivering had all of the rest
+    assert thread.is_alive()
     assert not silent.closed.is_set()  # not while another thread uses it
     silent.over.set()
     assert silent.closed.wait(10.0)
