@@ -21,7 +21,8 @@ MODULES = ["fedbandit.wire", "fedbandit.service", "fedbandit.edge", "fedbandit.w
 with atheris.instrument_imports(include=MODULES):
     import fedbandit as fb
     from fedbandit import wire
-    from fedbandit.client.connecting import connect_by, waiting_for
+    from fedbandit.client.agent import ConnectedAgent
+    from fedbandit.client.connecting import open_state, waiting_for
     from fedbandit.client.state.directory import Identity
     from fedbandit.edge.app import make_app as sidecar_of
     from fedbandit.errors import Unreachable
@@ -68,7 +69,9 @@ class Fuzzed:
         self.store.create(*new_model("news", RECIPE))
         waiting = waiting_for(None, 0.0)
         who = Identity(model="news", agent="edge")
-        self.agent = connect_by(Nobody(), who, recipe=RECIPE, waiting=waiting, max_open=50)
+        transport = Nobody()
+        state = open_state(transport, who, recipe=RECIPE, waiting=waiting, max_open=50)
+        self.agent = ConnectedAgent(state, transport)
         app = coordinator_of(open_store(url), Settings(open=True, remember_seconds=3600.0))
         self.apps: dict[str, Any] = {"coordinator": app, "sidecar": sidecar_of(self.agent)}
         self.loop = asyncio.new_event_loop()

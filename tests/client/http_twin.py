@@ -5,8 +5,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import socket
 from ssl import SSLContext
 from threading import Thread
+from typing import Any
 
 from fedbandit.errors import Unreachable
 from tests.client.twin import Twin
@@ -22,6 +24,11 @@ class HttpTwin(ThreadingHTTPServer):
         self.twin, self.trouble, self.chance = twin, trouble, random.Random(seed)
         self.status: int | None = None
         self.tokens: list[str | None] = []
+        self.connections: list[socket] = []
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.connections.append(request)
+        super().process_request(request, client_address)
 
     @property
     def url(self) -> str:

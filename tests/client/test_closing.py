@@ -4,7 +4,8 @@ import gc
 import os
 import subprocess
 import sys
-import time
+import threading
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -14,8 +15,10 @@ import pytest
 
 import fedbandit as fb
 from fedbandit.client.agent import ConnectedAgent
-from fedbandit.client.connecting import connect_by
-from fedbandit.errors import InvalidParameter, OutputError
+from fedbandit.client.connecting import open_state
+from fedbandit.client.delivery.background import BackgroundThread
+from fedbandit.client.state.agent_state import AgentState
+from fedbandit.errors import Closed, InvalidParameter, OutputError
 from tests.client.twin import PATIENT, WHO, Twin, joined_to
 
 D = 6
@@ -41,10 +44,11 @@ def test_what_is_delivered_and_what_is_said(
     """One observation is pending; before it, one may have become due."""
     twin = Twin(LAZY)
     agent = joined_to(twin, state_dir=tmp_path if on_disk else None)
-    twin.down = down
+    twin.down = True
     if due:
         pay(agent)
-        agent._account.flush()
+        assert not agent.sync(everything=True, timeout=0.01)
+    twin.down = down
     pay(agent)
     flushed = flush is True or (flush is None and not on_disk)
     sent = 0 if down else due + flushed
@@ -76,15 +80,15 @@ def test_an_agent_that_is_gone_without_close_says_what_it_had_left(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str
 ) -> None:
     agent = joined_to(Twin(LAZY), state_dir=tmp_path if ending == "on disk" else None)
-    sender, paid = agent._sender, agent.decide(np.eye(D)[:1])
-    agent.reward(paid.id, 1.0)
+    thread = agent._background
+    pay(agent)
     if ending == "closed":
         agent.close()
     if ending == "delivered":
         assert agent.sync(everything=True)
     del agent
     gc.collect()
-    sender.stop(5.0)
+    thread.stop(5.0)
     said = "never closed, 1 observations not delivered"
     assert (said in caplog.text) == (ending == "left open")
 
@@ -130,19 +134,21 @@ def test_the_time_to_close_is_spent_once_and_who_is_left_behind_hangs_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     silent = Silent()
-    agent = connect_by(silent, WHO, recipe=LAZY, waiting=PATIENT)
+    others = set(threading.enumerate())
+    agent = ConnectedAgent(open_state(silent, WHO, recipe=LAZY, waiting=PATIENT), silent)
+    (thread,) = set(threading.enumerate()) - others
     assert silent.asked.wait(10.0)
-    patience, stop = [], agent._sender.stop
+    patience, stop = [], BackgroundThread.stop
 
-    def note(timeout: float) -> None:
+    def note(thread: BackgroundThread, timeout: float) -> None:
         patience.append(timeout)
-        stop(timeout)
+        stop(thread, timeout)
 
-    monkeypatch.setattr(agent._sender, "stop", note)
+    monkeypatch.setattr(BackgroundThread, "stop", note)
     pay(agent)
     assert not agent.close(timeout=0.5)
     assert patience == [0.2]  # no more than the grace: delivering had all of the rest
-    assert agent._sender.alive
+    assert thread.is_alive()
     assert not silent.closed.is_set()  # not while another thread uses it
     silent.over.set()
     assert silent.closed.wait(10.0)
@@ -151,7 +157,7 @@ def test_the_time_to_close_is_spent_once_and_who_is_left_behind_hangs_up(
 def test_closing_hangs_up() -> None:
     silent = Silent()
     silent.over.set()
-    agent = connect_by(silent, WHO, recipe=LAZY, waiting=PATIENT)
+    agent = ConnectedAgent(open_state(silent, WHO, recipe=LAZY, waiting=PATIENT), silent)
     agent.close(timeout=0.01)
     assert silent.closed.wait(10.0)
 
@@ -160,16 +166,19 @@ def test_an_interrupt_lets_go_of_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     twin = Twin(LAZY)
-    agent = joined_to(twin, state_dir=tmp_path)
-    pay(agent)
 
     def interrupted(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(agent._sender, "wait_until", interrupted)
+    others = set(threading.enumerate())
+    agent = joined_to(twin, state_dir=tmp_path)
+    (thread,) = set(threading.enumerate()) - others
+    pay(agent)
+    monkeypatch.setattr(BackgroundThread, "wait_until", interrupted)
     with pytest.raises(KeyboardInterrupt):
         agent.close()
-    assert not agent._sender.alive
+    assert not thread.is_alive()
+    monkeypatch.undo()
     assert not agent.close(flush=True)
     with joined_to(twin, state_dir=tmp_path) as again:
         assert again.sync(everything=True)
@@ -196,8 +205,9 @@ def test_a_second_close_waits_for_the_first() -> None:
     with twin.lock:  # it does not answer
         first = Thread(target=agent.close)
         first.start()
-        while not agent._closed:
-            time.sleep(0.001)
+        with suppress(Closed):
+            while True:
+                agent.decide(np.eye(D))
         assert not agent.close(timeout=0.05)
     assert agent.close()
     first.join()
@@ -211,12 +221,12 @@ def test_what_is_on_its_way_is_delivered_though_nothing_can_be_written(
     agent = joined_to(twin, state_dir=tmp_path)
     twin.down = True
     pay(agent)
-    agent._account.flush()
+    assert not agent.sync(everything=True, timeout=0.01)
 
-    def full() -> float:
-        raise OutputError("no space left")
+    def full(state: AgentState) -> float:
+        raise OutputError(f"no space left for {state.who}")
 
-    monkeypatch.setattr(agent._account, "settle_overdue", full)
+    monkeypatch.setattr(AgentState, "settle_overdue", full)
     twin.down = False
     assert agent.close()
     assert twin.server.count == 1

@@ -20,21 +20,12 @@ from fedbandit.errors import (
     UnknownDecision,
     Unreachable,
 )
+from tests.client.faults import Clock, eventually, stop_thread
 from tests.client.twin import LIMITS, Twin, joined_to
 
 D = 6
 RECIPE = fb.FSCLB(dimension=D, sketch_size=3, agents=4, radius=0.7)
 LAZY = fb.FSCLB(dimension=D, sketch_size=3, agents=4, alpha=1e9)
-
-
-class Clock:
-    """Seconds that pass when told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def taught(twin: Twin) -> np.random.Generator:
@@ -158,7 +149,7 @@ def test_the_thread_itself_settles_what_was_not_paid() -> None:
     twin = Twin(LAZY)
     with joined_to(twin, waiting=Waiting(wait=0.05, default=1.0)) as agent:
         agent.decide(np.eye(D)[:1])
-        assert agent._sender.wait_until(lambda: agent.status().pending == 1, 10.0)
+        assert eventually(lambda: agent.status().pending == 1)
 
 
 def test_deferred_decisions_count_once_activated_or_paid() -> None:
@@ -262,7 +253,7 @@ def test_what_the_coordinator_would_refuse_is_refused_here() -> None:
 
 def test_a_thread_that_has_ended_is_told() -> None:
     agent = joined_to(Twin(LAZY))
-    agent._sender.stop(5.0)
+    stop_thread(agent)
     assert "has ended" in str(agent.status().trouble)
     assert not agent.sync(everything=True, timeout=5.0) or agent.status().pending == 0
     agent.close(timeout=0.01)

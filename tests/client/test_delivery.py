@@ -1,6 +1,7 @@
 """Everything observed reaches the coordinator once, whatever the network does meanwhile."""
 
 import logging
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,14 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.client.agent import ConnectedAgent
-from fedbandit.client.connecting import connect_by
-from fedbandit.client.delivery.backoff import Backoff
-from fedbandit.client.delivery.refused_uploads import KEPT as KEPT_ASIDE
-from fedbandit.client.delivery.refused_uploads import Aside
+from fedbandit.client.connecting import open_state
+from fedbandit.client.delivery.background import Backoff
+from fedbandit.client.state.agent_state import AgentState
 from fedbandit.client.state.directory import Identity
 from fedbandit.client.state.journal import split
-from fedbandit.client.state.outbox import Outbox
+from fedbandit.client.state.learner import Learner
+from fedbandit.client.state.refused_uploads import KEPT as KEPT_REFUSED
+from fedbandit.client.state.refused_uploads import RefusedUploads
 from fedbandit.client.transport import HttpTransport
 from fedbandit.errors import InvalidArms, Unreachable
 from fedbandit.service.models.deduplication import KEPT, Ledger
@@ -87,12 +89,13 @@ def test_a_lost_answer_is_asked_for_again_and_merged_once(recipe: fb.Recipe) -> 
 
 @every_recipe
 def test_a_long_time_offline_costs_bounded_memory_and_is_caught_up_with(recipe: fb.Recipe) -> None:
-    twin = Twin(recipe)
+    twin, learner = Twin(recipe), Learner.fresh(recipe, bytes(16))
+    for arm in np.eye(D):
+        learner.observe(arm, 1.0)
+        assert len(learner.outbox.waiting) <= 1
     with joined_to(twin) as agent:
         twin.down = True
-        for i in range(D):
-            play(agent, i, i + 1)
-            assert len(agent._account._learner.outbox.waiting) <= 1
+        play(agent, 0, D)
         assert agent.status().undelivered + agent.status().pending == D
         assert not agent.sync(timeout=0.05)
         assert agent.status().trouble == "down"
@@ -138,13 +141,13 @@ def test_after_an_answer_it_still_decides_on_what_waits() -> None:
     play(agent, 0, 4)
     agent.sync(timeout=0.02)
     play(agent, 10, 14)
-    agent._sender.stop(5.0)
-    outbox = agent._account._learner.outbox
-    assert outbox.in_flight is not None
-    assert outbox.waiting
-    twin.down = False
-    agent._courier.deliver()  # what was in flight, and nothing else
-    assert twin.server.count == outbox.in_flight.count
+    before = agent.status().undelivered
+    twin.down, twin.down_after = False, 1  # what is in flight is merged, and nothing else
+    assert not agent.sync(timeout=0.1)
+    assert 0 < twin.server.count < before
+    assert agent.status().undelivered == before - twin.server.count
+    assert twin.server.moment[0] == 1.0
+    assert twin.server.moment[10:].max() == 0.0
     assert agent.decide(np.eye(D)[:1]).mean[0] > 0.1
     assert agent.decide(np.eye(D)[10:11]).mean[0] > 0.1
     agent.close(timeout=0.01)
@@ -161,16 +164,17 @@ def test_two_agents_learn_from_each_other() -> None:
     assert twin.server.count == 12
 
 
-def test_a_state_brought_back_from_a_copy_swallows_one_upload_at_most() -> None:
-    recipe = RECIPES["FSCLB"]
-    twin = Twin(recipe)
-    with joined_to(twin) as agent:
-        for i in range(0, 30, 3):
+def test_a_state_brought_back_from_a_copy_swallows_one_upload_at_most(tmp_path: Path) -> None:
+    twin, place, copied = Twin(RECIPES["FSCLB"]), tmp_path / "state", tmp_path / "copy"
+    with joined_to(twin, state_dir=place) as agent:
+        play(agent, 0, 1)
+        agent.sync(everything=True)
+    shutil.copytree(place, copied)
+    with joined_to(twin, state_dir=place) as agent:
+        for i in range(1, 28, 3):
             play(agent, i, i + 3)
             agent.sync(everything=True)
-        agent._account._learner.outbox = Outbox(
-            life=agent._account._learner.outbox.life, sequence=1
-        )
+    with joined_to(twin, state_dir=copied) as agent:
         play(agent, 30, 32)
         agent.sync(everything=True)
         play(agent, 40, 50)
@@ -231,14 +235,14 @@ def test_a_coordinator_that_was_set_back_is_followed(recipe: fb.Recipe, born: in
 
 
 def test_another_recipe_is_trouble_and_nothing_is_dropped() -> None:
-    twin = Twin(RECIPES["FSCLB"])
-    with joined_to(twin) as agent:
-        right, twin.fingerprint = twin.fingerprint, "0" * 16
-        agent._courier._joined = False
+    recipe = RECIPES["FSCLB"]
+    twin = Twin(recipe)
+    twin.fingerprint = "0" * 16
+    with joined_to(twin, recipe=recipe) as agent:
         play(agent, 0, 2)
         assert not agent.sync(everything=True, timeout=0.2)
         assert "made anew" in str(agent.status().trouble)
-        twin.fingerprint = right
+        twin.fingerprint = wire.fingerprint(recipe)
         assert agent.sync()
     assert twin.server.count == 2
 
@@ -266,13 +270,13 @@ def test_trouble_while_tending_does_not_keep_uploads_back(monkeypatch: pytest.Mo
     twin = Twin(RECIPES["FSCLB"])
     with joined_to(twin) as agent:
 
-        def fail() -> None:
-            raise ZeroDivisionError("odd")
+        def fail(state: AgentState) -> None:
+            raise ZeroDivisionError(f"odd {state.who}")
 
-        monkeypatch.setattr(agent._account, "tidy", fail)
+        monkeypatch.setattr(AgentState, "rewrite_journal_if_needed", fail)
         play(agent, 0, 3)
         assert agent.sync(everything=True)
-        assert agent.status().trouble == "ZeroDivisionError: odd"
+        assert agent.status().trouble == "ZeroDivisionError: odd news/phone-7"
     assert twin.server.count == 3
 
 
@@ -284,7 +288,7 @@ def test_an_answer_to_another_upload_acknowledges_nothing() -> None:
         before, twin.beside = agent.status(), -1
         play(agent, 3, 6)
         assert not agent.sync(everything=True, timeout=0.05)
-        number = agent._account.outbox.sequence
+        number = twin.sequence
         told = f"got one to upload {number - 1}; expected one to upload {number}"
         assert told in str(agent.status().trouble)
         assert agent.status().undelivered == 3
@@ -372,15 +376,15 @@ def test_a_proxy_that_lets_too_little_through_can_be_mended() -> None:
 
 def test_of_what_is_set_aside_the_newest_is_kept(tmp_path: Path) -> None:
     directory, more = tmp_path / "refused", 3
-    aside = Aside(directory)
-    for number in range(KEPT_ASIDE + more):
-        aside.put(numbered(number))
-        aside.put(numbered(number))  # again, after a crash say
-    assert (aside.uploads, aside.deleted) == (KEPT_ASIDE + more, more)
+    refused = RefusedUploads(directory)
+    for number in range(KEPT_REFUSED + more):
+        refused.add(numbered(number))
+        refused.add(numbered(number))  # again, after a crash say
+    assert (refused.count, refused.deleted) == (KEPT_REFUSED + more, more)
     found = [wire.decode(split(each.read_bytes())[0][0]) for each in directory.iterdir()]
     kept = sorted(each.count for each in found if isinstance(each, fb.Upload))
-    assert kept == list(range(more + 1, KEPT_ASIDE + more + 1))
-    assert (Aside(directory).uploads, Aside(directory).deleted) == (KEPT_ASIDE, 0)
+    assert kept == list(range(more + 1, KEPT_REFUSED + more + 1))
+    assert (RefusedUploads(directory).count, RefusedUploads(directory).deleted) == (KEPT_REFUSED, 0)
 
 
 def numbered(number: int) -> fb.Upload:
@@ -432,7 +436,8 @@ def test_limits_learned_late_hold_for_what_was_observed_before(
     make_model(store, "news", recipe, limits=limits)
     with private_coordinator(store, model="news", recipe=recipe) as url:
         cable = Cable(url)
-        with connect_by(cable, WHO, recipe=recipe, waiting=PATIENT) as agent:
+        state = open_state(cable, WHO, recipe=recipe, waiting=PATIENT)
+        with ConnectedAgent(state, cable) as agent:
             for i in range(9):  # too long, too much or too many
                 agent.reward(agent.decide(5.0 * np.eye(D)[i : i + 1]).id, 7.0)
             assert not agent.sync(timeout=0.02)

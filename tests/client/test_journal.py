@@ -2,9 +2,6 @@
 
 import os
 import re
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedbandit.client.state.journal import Content, Journal, read, split
 from fedbandit.errors import InvalidState, OutputError
+from tests.client.faults import disk_full_at
 
 PAYLOADS = [b"a", b"bc" * 40, bytes(100), b"\x00", b"last"]
 ANY = re.compile(b"(?=.)", re.DOTALL)
@@ -20,24 +18,13 @@ ANY = re.compile(b"(?=.)", re.DOTALL)
 
 def journal_of(path: Path, payloads: list[bytes]) -> Journal:
     made = Journal.create(path, payloads)
-    made.take_the_name(path)
+    made.rename(path)
     return made
 
 
 def resumed(path: Path) -> tuple[Journal, Content]:
     content = read(path, opening=ANY)
     return Journal.resume(path, content), content
-
-
-@contextmanager
-def disk_full_at(size: int) -> Iterator[None]:
-    """Let no file of this process grow past a size: the system itself then says no."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=8))

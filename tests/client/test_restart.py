@@ -1,5 +1,6 @@
 """An agent that starts again goes on where it was, and a full disk is told to who must know."""
 
+import os
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
@@ -11,16 +12,19 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import fedbandit as fb
+from fedbandit import wire
 from fedbandit.client.agent import ConnectedAgent
+from fedbandit.client.connecting import open_state
 from fedbandit.client.decisions import REMEMBERED
 from fedbandit.client.state.agent_state import Waiting
+from fedbandit.client.state.decision_log import DecisionLog
 from fedbandit.client.state.directory import Identity
-from fedbandit.client.state.journal import Journal, split
-from fedbandit.client.state.records import Record, Rewarded, encode
+from fedbandit.client.state.journal import Journal, read, split
+from fedbandit.client.state.records import OPENING, Learned, Record, Rewarded, decode_all, encode
 from fedbandit.errors import Closed, InvalidState, OutputError, SettledDecision
+from tests.client.faults import abandon, abandon_state, disk_full_at, eventually
 from tests.client.recipes import each_of, recipes
-from tests.client.test_journal import disk_full_at
-from tests.client.twin import Twin, joined_to
+from tests.client.twin import PATIENT, WHO, Twin, joined_to, state_of
 
 D = 24
 RECIPES = recipes(D)
@@ -31,14 +35,6 @@ SKETCHED = RECIPES["FSCLB"]
 def pay(agent: ConnectedAgent, *arms: int) -> None:
     for i in arms:
         agent.reward(agent.decide(np.eye(D)[i : i + 1]).id, 1.0)
-
-
-def abandon(agent: ConnectedAgent) -> None:
-    """Let go of the files as a killed process does: nothing is flushed, nothing is saved."""
-    agent._sender.stop(5.0)
-    agent._account.book.close()
-    assert agent._state_dir is not None
-    agent._state_dir.close()
 
 
 @every_recipe
@@ -119,15 +115,15 @@ def test_what_was_merged_before_the_crash_is_not_merged_again(tmp_path: Path) ->
 
 
 def test_the_journal_does_not_grow_with_history(tmp_path: Path) -> None:
-    twin = Twin(SKETCHED)
-    with joined_to(twin, state_dir=tmp_path) as agent:
+    twin, journal, largest = Twin(SKETCHED), tmp_path / "journal", 0
+    with joined_to(twin, state_dir=tmp_path) as agent, journal.open() as first:
         open_still = agent.decide(np.eye(D)[3:4])
         for _ in range(6000):
             pay(agent, 0)
+            largest = max(largest, journal.stat().st_size)
         agent.sync()
-        largest = (tmp_path / "journal").stat().st_size
-        assert largest < 2.5e6
-        assert agent._sender.wait_until(lambda: agent._account.book._kept > 0, 10.0)
+        assert 2**20 < largest < 2.5e6
+        assert eventually(lambda: os.fstat(first.fileno()).st_nlink == 0)  # it was replaced
         agent.reward(open_still.id, 1.0)
         agent.sync(everything=True)
     settled = REMEMBERED * (len(open_still.id) + len("6000"))  # their ids, and nothing else
@@ -138,38 +134,36 @@ def test_the_journal_does_not_grow_with_history(tmp_path: Path) -> None:
 
 def test_decisions_made_while_the_journal_is_rewritten_are_in_it(tmp_path: Path) -> None:
     twin = Twin(SKETCHED)
-    agent = joined_to(twin, state_dir=tmp_path)
-    made = []
-    whole = agent._account.book._whole
+    state = state_of(twin, state_dir=tmp_path)
 
-    def slowly() -> Iterable[Record]:
-        records = whole()
-        made.append(agent.decide(np.eye(D)[:1]).id)  # the ledger is held: deciding does not mind
-        return records
+    def decide_meanwhile() -> Iterable[Record]:
+        yield from state.snapshot()
+        state.log.decide("meanwhile", np.eye(D)[0], active=True, chosen=True)
 
-    agent._account.book._whole = slowly
-    with agent._account._ledger:
-        agent._account.book.rewrite()
-    abandon(agent)
+    content = read(tmp_path / "journal", opening=OPENING)
+    state.log.write_to(Journal.resume(tmp_path / "journal", content), decide_meanwhile)
+    state.log.rewrite()
+    abandon_state(state)
     with joined_to(twin, state_dir=tmp_path) as agent:
-        agent.reward(made[0], 1.0)
+        agent.reward("meanwhile", 1.0)
 
 
 def test_a_decision_pushed_out_at_the_last_moment_is_not_paid_in_memory_alone(
     tmp_path: Path,
 ) -> None:
     twin = Twin(SKETCHED)
-    agent = joined_to(twin, state_dir=tmp_path, max_open=1)
-    first = agent.decide(np.eye(D)[:1])
-    book = agent._account.book
-    assert book.get(first.id).active
-    second = agent.decide(np.eye(D)[1:2])  # between looking and paying
+    state = state_of(twin, state_dir=tmp_path, max_open=1)
+    state.log.decide("first", np.eye(D)[0], active=True, chosen=True)
+    oldest = state.log.oldest()
+    assert oldest is not None
+    assert oldest[0] == "first"
+    state.log.decide("second", np.eye(D)[1], active=True, chosen=True)  # between looking and paying
     before = (tmp_path / "journal").read_bytes()
     with pytest.raises(SettledDecision):
-        book.pay(first.id, 1.0)
+        state.log.reward("first", 1.0)
     assert (tmp_path / "journal").read_bytes() == before
-    agent.reward(second.id, 1.0)
-    abandon(agent)
+    state.reward("second", 1.0)
+    abandon_state(state)
     with joined_to(twin, state_dir=tmp_path, max_open=1) as agent:
         agent.sync(everything=True)
     assert_array_equal(twin.server.moment, [0.0, 1.0] + [0.0] * (D - 2))
@@ -182,10 +176,10 @@ def test_trouble_with_the_disk_ends_when_the_disk_is_mended(tmp_path: Path, room
         with disk_full_at(room):
             agent.decide(np.eye(D))
             assert agent.sync()
-            assert agent._sender.wait_until(lambda: agent.status().trouble is not None, 10.0)
+            assert eventually(lambda: agent.status().trouble is not None)
             assert not agent.status().saved
         agent.sync()
-        assert agent._sender.wait_until(lambda: agent.status().saved, 10.0)
+        assert eventually(lambda: agent.status().saved)
         assert agent.status().trouble is None
 
 
@@ -215,6 +209,16 @@ def test_a_full_disk_is_told_to_who_gives_the_reward_and_nothing_is_half_counted
     assert_array_equal(twin.server.moment, [1.0] * 5 + [0.0] * (D - 5))
 
 
+def saved_in_flight(place: Path) -> fb.Upload:
+    """Return the upload in flight as the journal has it."""
+    records = decode_all(split((place / "journal").read_bytes())[0])
+    *_, last = [each for each in records if isinstance(each, Learned)]
+    assert last.in_flight is not None
+    upload = wire.decode(last.in_flight)
+    assert isinstance(upload, fb.Upload)
+    return upload
+
+
 def test_nothing_is_sent_that_is_not_on_the_disk(tmp_path: Path) -> None:
     twin = Twin(SKETCHED)
     with joined_to(twin, state_dir=tmp_path) as agent:
@@ -222,13 +226,11 @@ def test_nothing_is_sent_that_is_not_on_the_disk(tmp_path: Path) -> None:
         pay(agent, 0, 1, 2)
         agent.sync(timeout=0.02)
         twin.down = False
-        in_flight = agent._account._learner.outbox.in_flight
-        assert in_flight is not None
+        in_flight = saved_in_flight(tmp_path)
         with disk_full_at((tmp_path / "journal").stat().st_size):
             agent.sync(timeout=0.1)
             assert twin.server.count == in_flight.count  # that one was on the disk
-            agent._account._learner.flush()
-            agent.sync(timeout=0.1)
+            agent.sync(everything=True, timeout=0.1)
             assert twin.server.count == in_flight.count
             assert "disk" in str(agent.status().trouble)
         assert agent.sync(everything=True)
@@ -309,7 +311,7 @@ def test_a_journal_that_makes_no_sense_is_left_alone_with_its_torn_end(tmp_path:
     twin = Twin(SKETCHED)
     data = left_behind(twin, tmp_path)
     journal = Journal.create(tmp_path / "odd", [*split(data)[0], encode(Rewarded("nobody's", 1.0))])
-    journal.take_the_name(tmp_path / "journal")
+    journal.rename(tmp_path / "journal")
     journal.close()
     data = (tmp_path / "journal").read_bytes() + b"torn"
     (tmp_path / "journal").write_bytes(data)
@@ -381,31 +383,32 @@ def test_a_reward_that_races_with_close_is_counted_or_told(tmp_path: Path, on_di
 
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_nothing_gets_in_behind_a_close(tmp_path: Path, on_disk: bool) -> None:
-    agent = joined_to(Twin(SKETCHED), state_dir=tmp_path if on_disk else None)
+    twin = Twin(SKETCHED)
+    state = open_state(twin, WHO, state_dir=tmp_path if on_disk else None, waiting=PATIENT)
+    agent = ConnectedAgent(state, twin)
     decision = agent.decide(np.eye(D), defer=True)
     agent.close()
-    account = agent._account
-    with pytest.raises(Closed):  # whoever had looked before it was closed
-        account.pay(decision.id, 1.0)
+    with pytest.raises(Closed):  # a thread that had looked before it was closed
+        state.reward(decision.id, 1.0)
     with pytest.raises(Closed):
-        account.book.pay(decision.id, 1.0)
+        state.log.reward(decision.id, 1.0)
     with pytest.raises(Closed):
-        account.book.decide("late", np.eye(D)[0], active=True, chosen=True)
+        state.log.decide("late", np.eye(D)[0], active=True, chosen=True)
     with pytest.raises(Closed):
-        account.book.activate(decision.id)
+        state.log.activate(decision.id)
     assert agent.status().rewards == 0
 
 
 class Breaking:
     """A lock that is taken just after a deciding thread has found that the disk fails."""
 
-    def __init__(self, agent: ConnectedAgent) -> None:
-        self._book, self._lock, self._done = agent._account.book, Lock(), False
+    def __init__(self, log: DecisionLog) -> None:
+        self._log, self._lock, self._done = log, Lock(), False
 
     def __enter__(self) -> None:
         self._lock.acquire()
         if not self._done:
-            self._done = self._book._broken = True
+            self._done = self._log._broken = True
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
@@ -415,15 +418,14 @@ def test_a_reward_does_not_follow_a_decision_that_the_disk_did_not_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     twin = Twin(SKETCHED)
-    agent = joined_to(twin, state_dir=tmp_path)
-    agent._sender.stop(5.0)
-    book = agent._account.book
+    state = state_of(twin, state_dir=tmp_path)
+    log = state.log
     with disk_full_at(0):
-        decision = agent.decide(np.eye(D)[:1])
-    book._broken = False  # as it looked to the rewarding thread a moment before
-    monkeypatch.setattr(book, "lock", Breaking(agent))
-    book.pay(decision.id, 1.0)
-    abandon(agent)
+        log.decide("not-written", np.eye(D)[0], active=True, chosen=True)
+    log._broken = False  # as it looked to the rewarding thread a moment before
+    monkeypatch.setattr(log, "lock", Breaking(log))
+    log.reward("not-written", 1.0)
+    abandon_state(state)
     with joined_to(twin, state_dir=tmp_path) as agent:
         assert agent.sync(everything=True)
     assert twin.server.count == 1

@@ -12,13 +12,13 @@ from numpy.testing import assert_array_equal
 
 import fedbandit as fb
 from fedbandit.client.decisions import REMEMBERED
+from fedbandit.client.delivery.delivery import Delivery
 from fedbandit.client.state.agent_state import Waiting
 from fedbandit.client.state.journal import Journal, split
 from fedbandit.client.state.records import Header, Settled, bytes_of, decode_all
 from fedbandit.errors import DuplicateDecision, SettledDecision, UnknownDecision
-from tests.client.test_decisions import Clock
-from tests.client.test_restart import abandon
-from tests.client.twin import Twin, joined_to
+from tests.client.faults import Clock, abandon, abandon_state
+from tests.client.twin import Twin, joined_to, state_of
 
 D = 6
 LAZY = fb.FSCLB(dimension=D, sketch_size=3, agents=4, alpha=1e9)
@@ -64,14 +64,14 @@ def test_a_kill_costs_what_came_after_the_last_record(tmp_path: Path) -> None:
     clock.now = 69.0  # too soon for another note
     agent.sync()
     abandon(agent)
-    agent = joined_to(twin, state_dir=tmp_path, waiting=waiting)
-    book = agent._account.book
-    assert {name: book.ran - book.get(name).since for name in ("early", "deferred", "late")} == {
-        "early": 60.0,
-        "deferred": 30.0,
-        "late": 0.0,
-    }
-    agent.close()
+    state = state_of(twin, state_dir=tmp_path, waiting=waiting)
+    waited = {}
+    while (oldest := state.log.oldest()) is not None:
+        name, decision = oldest
+        waited[name] = state.log.running_time - decision.since
+        state.log.forget(name)
+    assert waited == {"early": 60.0, "deferred": 30.0, "late": 0.0}
+    state.close()
 
 
 @pytest.mark.parametrize(
@@ -80,36 +80,30 @@ def test_a_kill_costs_what_came_after_the_last_record(tmp_path: Path) -> None:
 def test_the_running_time_is_noted_while_somebody_waits(
     tmp_path: Path, wait: float, between: float
 ) -> None:
-    clock = Clock()
-    agent = joined_to(Twin(LAZY), state_dir=tmp_path, waiting=Waiting(wait=wait, clock=clock))
-    agent._sender.stop(5.0)
+    twin, clock = Twin(LAZY), Clock()
+    state = state_of(twin, state_dir=tmp_path, waiting=Waiting(wait=wait, clock=clock))
     journal, sizes, pauses = tmp_path / "journal", [], []
-    agent.decide(np.eye(D)[:1])
+    state.log.decide("waits", np.eye(D)[0], active=True, chosen=True)
     for now in (0.0, between * 0.75, between, between * 1.75, between * 2):
         clock.now = now
-        pauses.append(agent._account.book.mark_time(every=Waiting(wait=wait).marked))
+        pauses.append(state.log.write_running_time(every=Waiting(wait=wait).write_time_every))
         sizes.append(journal.stat().st_size)
     grown = [later > earlier for earlier, later in pairwise(sizes)]
     assert grown == [False, True, False, True]
     assert_array_equal(pauses, np.array([1.0, 0.25, 1.0, 0.25, 1.0]) * between)
-    assert 0.0 < agent._courier.tend() <= between
-    agent.close()
+    assert 0.0 < Delivery(state, twin).do_housekeeping() <= between
+    state.close()
 
 
 def test_no_note_where_nobody_waits(tmp_path: Path) -> None:
-    clock = Clock()
+    twin, clock = Twin(LAZY), Clock()
     for waiting in (Waiting(clock=clock), Waiting(wait=5.0, clock=clock)):
-        agent = joined_to(Twin(LAZY), state_dir=tmp_path, waiting=waiting)
+        state = state_of(twin, state_dir=tmp_path, waiting=waiting)
         before = (tmp_path / "journal").read_bytes()
         clock.now += 1000.0
-        agent._courier.tend()
+        Delivery(state, twin).do_housekeeping()
         assert (tmp_path / "journal").read_bytes() == before
-        agent.close()
-
-
-def rewrite(agent: fb.ConnectedAgent) -> None:
-    with agent._account._ledger:
-        agent._account.book.rewrite()
+        state.close()
 
 
 @pytest.mark.parametrize("ending", ["closed", "killed", "rewritten and killed"])
@@ -120,9 +114,11 @@ def test_a_settled_id_is_settled_after_a_restart(tmp_path: Path, ending: str) ->
         agent.decide(np.eye(D)[i : i + 1], id=name)  # v0 and v1 are pushed out
     agent.reward("v2", 1.0)
     for _ in range(3):
-        if "rewritten" in ending:
-            rewrite(agent)
         agent.close() if ending == "closed" else abandon(agent)
+        if "rewritten" in ending:
+            state = state_of(twin, state_dir=tmp_path, max_open=2)
+            state.log.rewrite()
+            abandon_state(state)
         agent = joined_to(twin, state_dir=tmp_path, max_open=2)
         for name in ("v0", "v1", "v2"):
             with pytest.raises(SettledDecision, match="Give every reward once"):
@@ -181,7 +177,7 @@ def test_a_journal_without_times_is_read_and_its_decisions_wait_from_then_on(
         ["forgotten", "given-up"],
     ]
     made = Journal.create(tmp_path / "j", [head, learned, *map(msgspec.msgpack.encode, old)])
-    made.take_the_name(tmp_path / "journal")
+    made.rename(tmp_path / "journal")
     made.close()
     for start in (1000.0, 50.0):
         clock.now = start

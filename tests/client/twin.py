@@ -8,8 +8,8 @@ import msgspec
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.client.agent import ConnectedAgent
-from fedbandit.client.connecting import Durability, connect_by
-from fedbandit.client.state.agent_state import Waiting
+from fedbandit.client.connecting import Durability, open_state
+from fedbandit.client.state.agent_state import AgentState, Waiting
 from fedbandit.client.state.directory import Identity
 from fedbandit.errors import InvalidMessage, Refused, Unreachable
 from fedbandit.service.models.deduplication import Forgotten, Ledger
@@ -23,7 +23,8 @@ class Twin:
     """Answers like a coordinator; ``down`` makes it unreachable, ``deaf`` loses its answers.
 
     ``error`` is raised in place of any answer. ``refuse`` is the field of uploads that it refuses,
-    with ``status``. ``beside`` is how far the number in its answers is from the one of the upload.
+    with ``status``. ``beside`` is how far the number in its answers is from the one of the upload,
+    which is ``sequence``. After ``down_after`` more uploads it is down.
     """
 
     def __init__(self, recipe: fb.Recipe, *, limits: wire.Limits = LIMITS) -> None:
@@ -35,7 +36,8 @@ class Twin:
         self.error: Exception | None = None
         self.refuse: str | None = None
         self.status = 422
-        self.beside = 0
+        self.beside = self.sequence = 0
+        self.down_after: int | None = None
         self.lock = Lock()
 
     def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
@@ -46,6 +48,9 @@ class Twin:
             if self.down:
                 raise Unreachable("down")
             answer = self._joined(path) if body is None else self._synced(body)
+            if body is not None and self.down_after is not None:
+                self.down_after -= 1
+                self.down = self.down_after == 0
             if self.deaf:
                 raise Unreachable("deaf")
             return answer
@@ -68,6 +73,7 @@ class Twin:
 
     def _synced(self, body: bytes) -> bytes:
         sync = wire.decode_sync(body)
+        self.sequence = sync.sequence
         if self.refuse is not None:
             said = f"{self.status} {self.refuse} is wrong"
             raise Refused(said, status=self.status, field=self.refuse)
@@ -89,6 +95,13 @@ class Twin:
         return wire.encode_synced(answer)
 
 
+def state_of(
+    twin: Twin, *, state_dir: Path, waiting: Waiting = PATIENT, max_open: int = 10_000
+) -> AgentState:
+    """Open an agent's state, and start no thread."""
+    return open_state(twin, WHO, state_dir=state_dir, waiting=waiting, max_open=max_open)
+
+
 def joined_to(
     twin: Twin,
     *,
@@ -100,7 +113,7 @@ def joined_to(
     durability: Durability = "process",
 ) -> ConnectedAgent:
     """Connect an agent to a twin."""
-    return connect_by(
+    state = open_state(
         twin,
         who,
         waiting=waiting,
@@ -109,3 +122,4 @@ def joined_to(
         max_open=max_open,
         durability=durability,
     )
+    return ConnectedAgent(state, twin)

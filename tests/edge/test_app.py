@@ -16,7 +16,7 @@ from fedbandit.client.state.agent_state import Waiting
 from fedbandit.edge.app import LARGEST_BODY
 from fedbandit.edge.features import arm_of, features_of
 from fedbandit.edge.openapi import DESCRIPTION
-from tests.client.test_journal import disk_full_at
+from tests.client.faults import disk_full_at
 from tests.client.twin import Twin, joined_to
 from tests.edge.sidecar import sidecar
 

@@ -93,7 +93,7 @@ def test_it_answers_to_names_that_it_was_given(tmp_path: Path) -> None:
 def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["edge", "--model", "news", "--coordinator", "http://127.0.0.1:9"]
     for more, message in (
-        ([], "expected an answer"),
+        ([], "No answer from the coordinator"),
         (["--listen", "0.0.0.0:0"], "expected nothing outside loopback. Listen on 127.0.0.1, or"),
         (["--listen", "nowhere"], "HOST:PORT"),
         (["--token-file", str(tmp_path / "none")], "Look at --token-file"),

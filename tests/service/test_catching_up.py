@@ -37,7 +37,7 @@ def deliver(client: TestClient, learner: Learner) -> wire.Synced:
     for arm in rng.standard_normal((7, D)):
         learner.observe(arm, float(rng.uniform(-1, 1)))
     learner.flush()
-    box = learner.outbox = learner.outbox.frozen(learner.packed)
+    box = learner.outbox = learner.outbox.next_in_flight(learner.packed)
     assert box.in_flight is not None
     synced = post(client, wire.Sync(learner.fingerprint, box.life, box.sequence, box.in_flight))
     learner.acknowledge(synced)

@@ -29,7 +29,7 @@ def drawn(rng: np.random.Generator, d: int, length: float) -> NDArray[np.float64
 
 def delivered(served: Served, server: fb.Server, learner: Learner) -> None:
     """Send what waits, through bytes, door and merge, and take in the answer."""
-    learner.outbox = learner.outbox.frozen(learner.packed)
+    learner.outbox = learner.outbox.next_in_flight(learner.packed)
     box = learner.outbox
     assert box.in_flight is not None
     sync = wire.Sync(learner.fingerprint, box.life, box.sequence, box.in_flight)

@@ -1,35 +1,25 @@
-"""``connect``: from an address and a name to an agent that decides."""
+"""``connect``: open or create an agent's state, and start delivering."""
 
 import os
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from fedbandit import wire
 from fedbandit.client.agent import ConnectedAgent
 from fedbandit.client.decisions import OpenDecisions
-from fedbandit.client.delivery.refused_uploads import Aside
-from fedbandit.client.state.agent_state import Account, Waiting
-from fedbandit.client.state.decision_log import Book
+from fedbandit.client.state.agent_state import AgentState, Waiting
+from fedbandit.client.state.decision_log import DecisionLog
 from fedbandit.client.state.directory import Identity, Recovered, StateDir, recipe_of
 from fedbandit.client.state.learner import Learner, warm_up
+from fedbandit.client.state.refused_uploads import RefusedUploads
 from fedbandit.client.transport import HttpTransport, Transport
 from fedbandit.core.checks import checked_reward, one_of, real, whole
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidParameter, InvalidReward, InvalidState, complaint
 
 Durability = Literal["process", "machine"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Start:
-    """What an agent begins with, and whether the coordinator has told it all it knows."""
-
-    learner: Learner
-    limits: wire.Limits | None
-    joined: bool
 
 
 def connect(
@@ -49,19 +39,18 @@ def connect(
 ) -> ConnectedAgent:
     """Return an agent that decides here and learns together with all others of its model.
 
-    The first time it asks the coordinator for the model's recipe, and raises Unreachable or Refused
-    if it cannot. With a ``state_dir`` that it has used before, or with the ``recipe`` given, it
-    starts offline as well. Close it at the end, or use it in a ``with``: without a ``state_dir``,
-    what has not been delivered by then is lost.
+    The first time, it asks the coordinator for the model's recipe, and raises Unreachable or
+    Refused if it cannot. With a ``state_dir`` that it has used before, or with the ``recipe``
+    given, it starts offline as well. Close it at the end, or use it in a ``with``: without a
+    ``state_dir``, what has not been delivered by then is lost.
 
-    ``reward_wait``: seconds after which a decision without a reward is paid ``default_reward``, or
-    forgotten where that is None; with a ``state_dir`` the time that the agent runs adds up over
-    restarts. Unless it is given, decisions wait for ever; but no more than ``max_open`` of them,
-    the oldest being forgotten. ``durability``: what a reward survives once
-    ``reward`` has returned, the end of the ``"process"`` (kill -9) or that of the ``"machine"``
-    (power loss; each reward then waits for the disk). ``timeout``: of every wait for the network,
-    which only the first connect and the background thread ever do. ``cafile``: certificates to
-    trust with https in place of the system's.
+    ``reward_wait``: seconds after which a decision without a reward gets ``default_reward``, or is
+    forgotten if that is None; None: it waits for ever. With a ``state_dir``, the time that the
+    agent runs adds up over restarts. ``max_open``: how many decisions may wait; one more forgets
+    the oldest. ``durability``: what a reward survives once ``reward`` has returned, the end of the
+    ``"process"`` (kill -9) or of the ``"machine"`` (power loss; each reward then waits for the
+    disk). ``timeout``: seconds of every wait for the network, which only the first connect and the
+    background thread do. ``cafile``: certificates to trust with https in place of the system's.
     """
     transport = HttpTransport(
         url,
@@ -71,7 +60,7 @@ def connect(
         timeout=real("timeout", timeout),
         cafile=cafile,
     )
-    return connect_by(
+    state = open_state(
         transport,
         Identity(model=model, agent=agent),
         state_dir=state_dir,
@@ -80,9 +69,10 @@ def connect(
         max_open=max_open,
         durability=durability,
     )
+    return ConnectedAgent(state, transport)
 
 
-def connect_by(
+def open_state(
     transport: Transport,
     who: Identity,
     *,
@@ -91,8 +81,11 @@ def connect_by(
     waiting: Waiting,
     max_open: int = 10_000,
     durability: Durability = "process",
-) -> ConnectedAgent:
-    """Do what ``connect`` does, over any transport."""
+) -> AgentState:
+    """Restore an agent's state from its state_dir or create it; close all if that fails.
+
+    ``ConnectedAgent(state, transport)`` is an agent over a transport of one's own.
+    """
     one_of("durability", durability, ["process", "machine"])
     decisions = OpenDecisions(whole("max_open", max_open, least=1))
     with ExitStack() as undo:
@@ -104,19 +97,29 @@ def connect_by(
             found = place.recover(who, decisions)
         if found is not None:
             undo.callback(found.journal.close)
-        start = _first(transport, recipe) if found is None else _again(found, recipe)
-        _check_default(waiting, start.limits)
-        warm_up(start.learner.recipe)
-        ran = 0.0 if found is None else found.ran
-        book = Book(decisions, waiting.clock, ran=ran, durable=durability == "machine")
-        aside = Aside(None if place is None else place.refused)
-        account = Account(who, start.learner, book, aside, waiting=waiting, limits=start.limits)
+        learner, limits = _new(transport, recipe) if found is None else _restored(found, recipe)
+        _check_default(waiting, limits)
+        warm_up(learner.recipe)
+        ran = 0.0 if found is None else found.running_time
+        durable = durability == "machine"
+        log = DecisionLog(decisions, waiting.clock, running_time=ran, durable=durable)
+        refused = RefusedUploads(None if place is None else place.refused)
+        state = AgentState(
+            who,
+            learner,
+            log,
+            refused,
+            waiting=waiting,
+            limits=limits,
+            caught_up=found is None and recipe is None,
+            state_dir=place,
+        )
         if found is not None:
-            book.write_to(found.journal, account.whole)
+            log.write_to(found.journal, state.snapshot)
         elif place is not None:
-            book.write_to(place.begin(account.whole()), account.whole)
+            log.write_to(place.begin(state.snapshot()), state.snapshot)
         undo.pop_all()
-    return ConnectedAgent(account, transport, joined=start.joined, state_dir=place)
+    return state
 
 
 def waiting_for(wait: float | None, default: float | None) -> Waiting:
@@ -131,7 +134,7 @@ def _default(value: float) -> float:
     try:
         return checked_reward(value)
     except InvalidReward as error:
-        fix = "Choose a reward, or None to learn nothing from what is never paid."
+        fix = "Give a number, or None to learn nothing from decisions without a reward."
         message = complaint("default_reward", got=value, expected="one finite number", fix=fix)
         raise InvalidParameter(message) from error
 
@@ -139,28 +142,28 @@ def _default(value: float) -> float:
 def _check_default(waiting: Waiting, limits: wire.Limits | None) -> None:
     default = waiting.default
     if limits is not None and default is not None and abs(default) > limits.reward:
-        expected = f"at most {limits.reward} in size, says the coordinator"
+        expected = f"at most {limits.reward} in size, the coordinator's limit"
         fix = "Choose another, or make the model with a larger limit."
         raise InvalidParameter(complaint("default_reward", got=default, expected=expected, fix=fix))
 
 
-def _first(transport: Transport, recipe: Recipe | None) -> Start:
-    """Begin a life: with a recipe, at once; without one, as the coordinator says."""
+def _new(transport: Transport, recipe: Recipe | None) -> tuple[Learner, wire.Limits | None]:
+    """Start with nothing learned if the recipe is given, else with the coordinator's state."""
     life = os.urandom(wire.LIFE_BYTES)
     if recipe is not None:
-        return Start(Learner.fresh(recipe, life), None, joined=False)
-    joined = wire.decode_joined(transport.exchange(wire.state_path()))
-    learner = Learner.fresh(recipe_of(joined.recipe, joined.params), life)
-    learner.catch_up(joined)
-    return Start(learner, joined.limits, joined=True)
+        return Learner.fresh(recipe, life), None
+    answer = wire.decode_joined(transport.exchange(wire.state_path()))
+    learner = Learner.fresh(recipe_of(answer.recipe, answer.params), life)
+    learner.catch_up(answer)
+    return learner, answer.limits
 
 
-def _again(found: Recovered, recipe: Recipe | None) -> Start:
+def _restored(found: Recovered, recipe: Recipe | None) -> tuple[Learner, wire.Limits | None]:
     if recipe is not None and recipe != found.learner.recipe:
         fix = "Leave recipe out, or start with an empty state_dir."
         got, expected = repr(found.learner.recipe), repr(recipe)
         raise InvalidState(complaint("state_dir, recipe", got=got, expected=expected, fix=fix))
-    return Start(found.learner, found.limits, joined=False)
+    return found.learner, found.limits
 
 
 def _name(what: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""A decision as its caller sees it, and the decisions that wait for their rewards."""
+"""A decision as the caller sees it, and the open decisions: those without a reward yet."""
 
 import re
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from fedbandit.errors import (
 )
 
 REMEMBERED = 4096
-"""How many settled ids are remembered, to tell a second reward from one that belongs nowhere.
+"""How many settled ids are remembered, to tell a second reward from one with an unknown id.
 
 The latest ones; a journal keeps as many. At 128 characters each that is half a megabyte.
 """
@@ -25,11 +25,11 @@ _ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """The arm to play is row ``index``; its reward is given by ``id``.
+    """Play the arm in row ``index``, and give its reward under ``id``.
 
-    ``mean`` is what every arm is estimated to pay and ``bonus`` what is added for what is not known
-    about it (both of length K); the arm with the largest sum is played. ``probability`` is that
-    with which the arm was chosen: 1 where chance has no part in it.
+    ``mean`` is the estimated reward of every arm and ``bonus`` what is added for its uncertainty
+    (both of length K); the arm with the largest sum is played. ``probability`` is that with which
+    the arm was chosen: 1 where chance has no part in it.
     """
 
     id: str
@@ -40,10 +40,11 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Open:
-    """A decision without a reward: the arm played, since when it waits, and whether it counts.
+class OpenDecision:
+    """A decision without a reward: the arm played, since when it waits, and whether it is active.
 
-    ``since`` is in seconds that the agent has been running, over all its runs.
+    ``since``: the agent's running time, in seconds over all its runs. A deferred decision is not
+    active until it is activated.
     """
 
     arm: Array
@@ -52,26 +53,23 @@ class Open:
 
 
 class OpenDecisions:
-    """Open decisions, the longest waiting first, at most ``most`` of them; and settled ids.
+    """At most ``most`` open decisions, the longest waiting first, and the latest settled ids.
 
-    One more than ``most`` pushes out the one that has waited longest: it is forgotten and nothing
-    is learned from it, because nobody has said what it paid. One thread at a time.
+    A decision is settled when it is rewarded or forgotten. One more than ``most`` forgets the one
+    that has waited longest: nothing is learned from it. Not thread-safe.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._open: OrderedDict[str, Open] = OrderedDict()
+        self._open: OrderedDict[str, OpenDecision] = OrderedDict()
         self._settled: OrderedDict[str, None] = OrderedDict()
         self.forgotten = 0
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._open
-
-    def items(self) -> list[tuple[str, Open]]:
-        """Return all of them, the longest waiting first."""
+    def items(self) -> list[tuple[str, OpenDecision]]:
+        """Return all of them with their ids, the longest waiting first."""
         return list(self._open.items())
 
     def settled(self) -> list[str]:
@@ -79,42 +77,43 @@ class OpenDecisions:
         return list(self._settled)
 
     def check_new(self, name: str) -> None:
-        """Raise InvalidParameter for an id that cannot be one, DuplicateDecision for a used one."""
+        """Raise InvalidParameter for a malformed id, DuplicateDecision for one used before."""
         if not isinstance(name, str) or not _ID.fullmatch(name):
             expected = "1 to 128 letters, digits or any of . _ ~ : -"
+            fix = "Use other characters, or leave the id out."
             raise InvalidParameter(
-                complaint("decision id", got=repr(name), expected=expected, fix="Change it.")
+                complaint("decision id", got=repr(name), expected=expected, fix=fix)
             )
         if name in self._open or name in self._settled:
-            expected, fix = "an id that was not used before", "Choose a fresh one, or none."
+            expected, fix = "an id that was not used before", "Choose a fresh one, or leave it out."
             raise DuplicateDecision(complaint("decision id", got=name, expected=expected, fix=fix))
 
-    def add(self, name: str, decision: Open) -> list[str]:
-        """Let a decision wait for its reward; return which were pushed out by it."""
+    def add(self, name: str, decision: OpenDecision) -> list[str]:
+        """Add a decision; return the ids of those that it forgot."""
         self._open[name] = decision
         return self.trim()
 
-    def restore(self, name: str, decision: Open) -> None:
-        """Let a decision of an earlier run wait, however many do; ``trim`` when all are there."""
+    def restore(self, name: str, decision: OpenDecision) -> None:
+        """Add a decision of an earlier run, beyond ``most`` too; ``trim`` once all are there."""
         self._open[name] = decision
 
     def restore_settled(self, names: Iterable[str]) -> None:
-        """Remember what an earlier run has settled, the latest last."""
+        """Remember the ids that an earlier run settled, the latest last."""
         for name in names:
             self._remember(name)
 
     def trim(self) -> list[str]:
-        """Push out those that have waited longest while there are too many; return their ids."""
-        pushed_out = []
+        """Forget the longest waiting while there are more than ``most``; return their ids."""
+        forgotten = []
         while len(self._open) > self._most:
             oldest, _ = self._open.popitem(last=False)
             self._remember(oldest)
-            pushed_out.append(oldest)
-        self.forgotten += len(pushed_out)
-        return pushed_out
+            forgotten.append(oldest)
+        self.forgotten += len(forgotten)
+        return forgotten
 
-    def get(self, name: str) -> Open:
-        """Return an open decision; raise if there is none of that id."""
+    def get(self, name: str) -> OpenDecision:
+        """Return an open decision; raise SettledDecision or UnknownDecision if it is not open."""
         found = self._open.get(name)
         if found is not None:
             return found
@@ -127,17 +126,17 @@ class OpenDecisions:
         raise UnknownDecision(complaint("decision", got=repr(name), expected=expected, fix=fix))
 
     def settle(self, name: str) -> None:
-        """Close a decision, rewarded or given up."""
+        """Remove a decision, rewarded or forgotten, and remember its id."""
         if self._open.pop(name, None) is not None:
             self._remember(name)
 
     def activate(self, name: str, now: float) -> None:
-        """Let a deferred decision count, and wait, from now on; raise if it is not open."""
-        self._open[name] = Open(self.get(name).arm, now, True)
+        """Make a deferred decision active, waiting from now on; raise if it is not open."""
+        self._open[name] = OpenDecision(self.get(name).arm, now, True)
         self._open.move_to_end(name)
 
-    def oldest(self) -> tuple[str, Open] | None:
-        """Return the one that has waited longest."""
+    def oldest(self) -> tuple[str, OpenDecision] | None:
+        """Return the one that has waited longest, with its id."""
         return next(iter(self._open.items()), None)
 
     def _remember(self, name: str) -> None:

@@ -1,21 +1,22 @@
-"""What an agent tells about itself."""
+"""What an agent reports about itself."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """How an agent is doing. Counts are since it was connected, but for what is not delivered yet.
+    """Counts since the agent was connected, and what it has not delivered yet.
 
-    ``version``: the coordinator's, as last heard. ``open``: decisions without a reward.
-    ``pending``: observations that the trigger has not sent off yet. ``undelivered``: observations
-    in flight or waiting to be. ``rewards``: those that were given; ``defaults``: decisions that
-    were paid the default, none having come in time; ``forgotten``: decisions given up without an
-    observation (no reward came and there is no default, or never activated, or pushed out, say).
-    ``set_aside``: uploads that the coordinator refused for what is in them, those in the state_dir
-    included; ``deleted``: how many of these files had to make room for newer ones. ``saved``:
-    whether the disk holds everything (always so without a state_dir). ``trouble``: why the
-    last attempt to deliver failed, None once one succeeds.
+    ``version``: of the coordinator's state last received. ``open``: decisions without a reward.
+    ``pending``: observations in no upload yet, since the trigger has not fired. ``undelivered``:
+    observations in uploads that are in flight or wait. ``rewards``: those given; ``defaults``:
+    decisions that got the default reward because none came in time; ``forgotten``: decisions given
+    up without an observation (no reward in time and no default, never activated, or too many open).
+    ``set_aside``: uploads whose content the coordinator refused, those found in the state_dir
+    included; ``deleted``: how many of these files were deleted to make room for newer ones.
+    ``saved``: whether the disk holds everything (always True without a state_dir). ``uploads``,
+    ``bytes_up``, ``bytes_down``: what was delivered and received. ``trouble``: why the last
+    delivery failed; None once one succeeds.
     """
 
     version: int

@@ -1,4 +1,4 @@
-"""How an agent reaches its coordinator: one method, so that others can bring their own."""
+"""How an agent reaches its coordinator: a protocol of two methods, and HTTP."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
 
 LARGEST_ANSWER = 2**28
-"""Bytes of an answer beyond which an agent stops reading: a download of d = 5,000 takes 200 MB."""
+"""How many bytes of an answer are read at most; a download of d = 5,000 takes 200 MB."""
 
 _LATER = {408, 425, 429}
-_AGAIN = "An agent that runs tries again by itself."
+_AGAIN = "A running agent tries again by itself."
 _TRUST = (
-    "Give as cafile the certificate of the authority that signed the coordinator's, or its own if"
-    " nobody did (PEM), and an address that the certificate is made out to."
+    "Give as cafile the certificate (PEM) of the authority that signed the coordinator's, or the"
+    " coordinator's own if it is self-signed, and an address that the certificate names."
 )
 
 
 class Transport(Protocol):
-    """Carries one request at a time to one agent's address at the coordinator."""
+    """Sends requests to the coordinator on behalf of one agent, one at a time."""
 
     def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
-        """Return the answer to a POST of ``body``, or to a GET where there is none.
+        """Return the body of the answer to a POST of ``body``, or to a GET if that is None.
 
-        ``path`` is ``sync``, or what ``wire.state_path`` returns. Raises Unreachable where trying
-        again later may do, Refused where it will not.
+        ``path`` is ``sync``, or what ``wire.state_path`` returns. Raises Unreachable if the same
+        request may succeed later, Refused if it will not.
         """
         ...
 
     def close(self) -> None:
-        """Let go of what is open. The next exchange opens it again."""
+        """Close the connection. The next exchange opens another."""
         ...
 
 
 class HttpTransport:
-    """HTTP/1.1 with one connection that is kept open. For one thread at a time."""
+    """HTTP/1.1 over one connection that is kept open. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class HttpTransport:
             slow = isinstance(error.__cause__, TimeoutError)
             if not reused or slow or self._connection is not None:
                 raise
-        return self._exchange(path, body)  # a kept connection had gone stale
+        return self._exchange(path, body)  # the server had closed the connection meanwhile
 
     def close(self) -> None:
         """Close the connection."""
@@ -113,30 +113,28 @@ class HttpTransport:
         return HTTPSConnection(self._host, self._port, timeout=self._timeout, context=context)
 
     def _no_answer(self, said: object) -> Unreachable:
-        got = str(said) or type(said).__name__
-        fix = f"See that the coordinator runs at this address. {_AGAIN}"
+        why = str(said) or type(said).__name__
+        fix = "Check that it runs at this address."
         if self._secure and _is_distrust(said):
-            fix = f"{_TRUST} {_AGAIN}"
-        who = f"coordinator {self._host}:{self._port}"
-        return Unreachable(complaint(who, got=got, expected="an answer", fix=fix))
+            fix = _TRUST
+        where = f"{self._host}:{self._port}"
+        return Unreachable(f"No answer from the coordinator at {where}: {why}. {fix} {_AGAIN}")
 
     def _trouble(self, response: HTTPResponse, answer: bytes) -> RemoteError:
         status, (field, message) = response.status, _error_in(answer)
         said = " ".join(word for word in (str(status), field, message or response.reason) if word)
-        who = f"coordinator {self._host}:{self._port}"
+        answered = f"The coordinator at {self._host}:{self._port} answered {said}."
         if status >= 500 or status in _LATER:
             after = _seconds(response.getheader("Retry-After"))
-            complained = complaint(who, got=said, expected="an answer", fix=_AGAIN)
-            return Unreachable(complained, retry_after=after)
-        fix = f"Mend that, a token or a model's name say. {_AGAIN}"
+            return Unreachable(f"{answered} {_AGAIN}", retry_after=after)
+        fix = "Correct what it names, such as the token or the name of the model."
         if status == 401:
-            fix = f"Give the token of this very agent, as made by: {self._make}. {_AGAIN}"
-        complained = complaint(who, got=said, expected="200 OK", fix=fix)
-        return Refused(complained, status=status, field=field)
+            fix = f"Give the token of this very agent, as made by: {self._make}."
+        return Refused(f"{answered} {fix} {_AGAIN}", status=status, field=field)
 
 
 def _is_distrust(said: object) -> bool:
-    """Say whether somebody answered whose certificate was not accepted."""
+    """Return whether the coordinator's certificate was not accepted."""
     from ssl import SSLCertVerificationError
 
     return isinstance(said, SSLCertVerificationError)
@@ -162,7 +160,7 @@ def _address(url: str) -> tuple[bool, str, int, str]:
 
 
 def _can_be_sent(host: str, path: str) -> bool:
-    """Say whether a name can be looked up and a path written into a request."""
+    """Return whether the host can be looked up and the path written into a request."""
     try:
         host.encode("idna")
     except UnicodeError:
@@ -176,7 +174,7 @@ def _check_certificates(cafile: str) -> None:
     try:
         create_default_context(cafile=cafile)
     except (OSError, ValueError) as error:
-        expected, fix = "a file of certificates (PEM)", "Give the path of one, or leave it out."
+        expected, fix = "a file of certificates (PEM)", "Give its path, or leave cafile out."
         got = f"{cafile!r}, {error}"
         raise InvalidParameter(complaint("cafile", got=got, expected=expected, fix=fix)) from error
 
@@ -190,7 +188,7 @@ def _token(token: str) -> str:
 
 
 def _error_in(answer: bytes) -> tuple[str, str]:
-    """Return the field and the message of an error in JSON, or nothing."""
+    """Return the field and the message of an error in JSON, or empty strings."""
     with suppress(ValueError, KeyError, TypeError, RecursionError):
         error = json.loads(answer)["error"]
         return str(error["field"]), str(error["message"])

@@ -171,11 +171,11 @@ def digest(download: Download, *, format: int = FORMAT) -> str:
     return sha256(encode(download, format=format)).hexdigest()
 
 
-def encode_sync(sync: Sync) -> bytes:
-    """Return a sync as bytes, to be kept and sent as they are until they are answered."""
-    upload = msgspec.Raw(encode(sync.upload, format=sync.format))
+def encode_sync(sync: Sync, *, upload: bytes | None = None) -> bytes:
+    """Return a sync as bytes; ``upload``: ``encode(sync.upload)`` if that exists already."""
+    packed = msgspec.Raw(encode(sync.upload, format=sync.format) if upload is None else upload)
     head = (sync.fingerprint, WIDTH, sync.life, sync.born, sync.sequence)
-    return written(sync.format, "sync", *head, upload)
+    return written(sync.format, "sync", *head, packed)
 
 
 def decode_sync(data: bytes) -> Sync:

@@ -1,1 +1,1 @@
-"""What the background thread does: deliver uploads, try again, keep what was refused."""
+"""What the background thread does: deliver uploads, try again, keep the state in order."""

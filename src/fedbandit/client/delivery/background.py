@@ -1,58 +1,66 @@
-"""The one thread that talks: it tends the journal, delivers what is due, and backs off."""
+"""The background thread: does the housekeeping, delivers what is due, and backs off."""
 
 import logging
 import time
 from collections.abc import Callable
 from math import inf
+from random import random
 from threading import Condition, Thread
-from typing import Protocol
 
-from fedbandit.client.delivery.backoff import Backoff
+from fedbandit.client.delivery.delivery import Delivery
 from fedbandit.errors import FedbanditError, Unreachable
 
 _log = logging.getLogger(__name__)
 
 
-class Work(Protocol):
-    """What the thread does, and how it learns what there is to do."""
+class Backoff:
+    """Exponential with full jitter, so that a fleet does not return to its coordinator at once.
 
-    def tend(self) -> float:
-        """Do what needs no network; return in how many seconds to do so again."""
-        ...
-
-    def due(self) -> bool:
-        """Say whether there is anything to deliver."""
-        ...
-
-    def deliver(self) -> None:
-        """Deliver one thing; raise FedbanditError if that fails."""
-        ...
-
-    def end(self) -> None:
-        """Let go of what is open: the thread ends."""
-        ...
-
-
-class Sender:
-    """A daemon thread that works until it is stopped.
-
-    A failure is tried again after a while, for ever: soon at first, then up to a minute apart. What
-    the coordinator refuses is tried a minute apart, since a token or a model may be mended there.
+    The n-th wait in a row is uniform between 0 and first x 2^n, at most ``longest`` seconds.
+    ``uniform`` returns random numbers from 0 to 1.
     """
 
-    def __init__(self, work: Work, backoff: Backoff, *, name: str) -> None:
-        self._work, self._backoff = work, backoff
+    def __init__(
+        self,
+        *,
+        first: float = 0.5,
+        longest: float = 60.0,
+        uniform: Callable[[], float] = random,
+    ) -> None:
+        self._first, self.longest, self._uniform = first, longest, uniform
+        self._failures = 0
+
+    def after_failure(self, *, least: float = 0.0) -> float:
+        """Return how many seconds to wait after another failure, and at least ``least``."""
+        ceiling = min(self.longest, self._first * 2.0 ** min(self._failures, 30))
+        self._failures += 1
+        return least + ceiling * self._uniform()
+
+    def reset(self) -> None:
+        """Start from ``first`` again, after a success."""
+        self._failures = 0
+
+
+class BackgroundThread:
+    """A daemon thread that delivers until it is stopped.
+
+    A failed delivery is tried again for ever, with growing pauses of up to a minute. What the
+    coordinator refuses is tried about once a minute, since a token or a model may be put right.
+    """
+
+    def __init__(self, delivery: Delivery, *, name: str) -> None:
+        self._delivery, self._backoff = delivery, Backoff()
         self._condition = Condition()
         self._woken, self._urgent, self._stopping = True, False, False
         self._not_before = 0.0
-        self._next_tending = 0.0
-        self._troubles: dict[str, str | None] = {"delivering": None, "tending": None}
+        self._next_housekeeping = 0.0
+        self._troubles: dict[str, str | None] = {"delivery": None, "housekeeping": None}
         self._thread = Thread(target=self._run, name=name, daemon=True)
 
     @property
     def trouble(self) -> str | None:
-        """What went wrong last and has not gone right since."""
-        return self._troubles["delivering"] or self._troubles["tending"]
+        """The last error; None if the same has succeeded since."""
+        return self._troubles["delivery"] or self._troubles["housekeeping"]
 
     @property
     def alive(self) -> bool:
@@ -60,23 +68,23 @@ class Sender:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self, *, urgent: bool = False) -> None:
-        """Say that there is something to do; if urgent, even though it failed just now."""
+        """Let the thread look for work now; ``urgent``: deliver even during a pause."""
         with self._condition:
             self._woken = True
             self._urgent = self._urgent or urgent
             self._condition.notify_all()
 
     def wait_until(self, done: Callable[[], bool], timeout: float) -> bool:
-        """Wait until something is so, looked at after every turn of the thread; say if it is."""
+        """Block until done(), the thread's end or the timeout; return done()."""
         with self._condition:
             return self._condition.wait_for(lambda: done() or not self.alive, timeout) and done()
 
     def stop(self, timeout: float) -> None:
-        """End the thread after its present turn; give up waiting for that after ``timeout``."""
+        """End the thread after its present turn; stop waiting for that after ``timeout``."""
         with self._condition:
             self._stopping = True
             self._condition.notify_all()
@@ -86,7 +94,7 @@ class Sender:
         try:
             self._take_turns()
         finally:
-            self._work.end()  # here, since nobody may wait for a thread that waits for an answer
+            self._delivery.close()  # in this thread: stop() may not have waited for an answer
 
     def _take_turns(self) -> None:
         while True:
@@ -100,27 +108,27 @@ class Sender:
                 self._condition.notify_all()
 
     def _turn(self, *, urgent: bool) -> None:
-        self._attempt("tending", self._tend)  # if it fails, what is in flight can still be sent
+        self._attempt("housekeeping", self._do_housekeeping)  # may fail; delivery goes on
         if urgent or time.monotonic() >= self._not_before:
-            error = self._attempt("delivering", self._deliver)
+            error = self._attempt("delivery", self._deliver)
             if error is not None:
-                self._not_before = time.monotonic() + self._wait_after(error)
+                self._not_before = time.monotonic() + self._pause_after(error)
 
-    def _tend(self) -> None:
-        self._next_tending = time.monotonic() + self._backoff.longest / 4  # should it fail
-        self._next_tending = time.monotonic() + self._work.tend()
+    def _do_housekeeping(self) -> None:
+        self._next_housekeeping = time.monotonic() + self._backoff.longest / 4  # if it fails
+        self._next_housekeeping = time.monotonic() + self._delivery.do_housekeeping()
 
     def _deliver(self) -> None:
-        while self._work.due() and not self._stopping:
-            self._work.deliver()
+        while self._delivery.due() and not self._stopping:
+            self._delivery.deliver()
             self._backoff.reset()
-            self._report("delivering", None)
+            self._report("delivery", None)
 
     def _attempt(self, kind: str, work: Callable[[], None]) -> Exception | None:
-        """Do something and report how it went; return what went wrong, whatever it was.
+        """Do some work and report how it went; return the error, of whatever kind.
 
-        The last resort is broad on purpose: were the thread to end at an error that nobody has
-        thought of, nothing would be delivered until the program is started anew, and nobody told.
+        Every exception is caught on purpose: if an unforeseen one ended the thread, nothing would
+        be delivered until the program is restarted. It is logged with its traceback.
         """
         try:
             work()
@@ -130,26 +138,26 @@ class Sender:
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
             if said != self._troubles[kind]:
-                _log.exception("%s: %s failed in a way that it should not", self._thread.name, kind)
+                _log.exception("%s: unexpected error in the %s", self._thread.name, kind)
             self._troubles[kind] = said
             return error
         self._report(kind, None)
         return None
 
-    def _wait_after(self, error: Exception) -> float:
+    def _pause_after(self, error: Exception) -> float:
         if isinstance(error, Unreachable):
             return self._backoff.after_failure(least=error.retry_after)
         return self._backoff.after_failure(least=self._backoff.longest / 2)
 
     def _report(self, kind: str, trouble: str | None) -> None:
-        """Say once that something is wrong, and once that it is right again."""
+        """Log an error once, and once that it is over."""
         before, self._troubles[kind] = self._troubles[kind], trouble
         if trouble is not None and trouble != before:
             _log.warning("%s: %s", self._thread.name, trouble)
         elif trouble is None and before is not None:
-            _log.info("%s: %s works again", self._thread.name, kind)
+            _log.info("%s: the %s works again", self._thread.name, kind)
 
     def _pause(self) -> float:
         """Return the seconds until there is something to do without being woken."""
-        times = [self._next_tending, self._not_before if self._work.due() else inf]
+        times = [self._next_housekeeping, self._not_before if self._delivery.due() else inf]
         return max(0.0, min(times) - time.monotonic())

@@ -1,104 +1,90 @@
-"""What the background thread does: settles, tidies, joins and delivers."""
+"""The delivery of uploads to the coordinator, and what is done meanwhile without the network."""
 
 from http import HTTPStatus
 
 from fedbandit import wire
-from fedbandit.client.state.agent_state import Account
-from fedbandit.client.state.outbox import Outbox
+from fedbandit.client.state.agent_state import AgentState, SyncRequest
 from fedbandit.client.transport import Transport
-from fedbandit.core.messages import Upload
 from fedbandit.errors import Refused, Unreachable, complaint
 
-_LOOK = 60.0  # seconds until a disk that failed while deciding is noticed, if by nothing else
+_HOUSEKEEPING = 60.0  # seconds until a disk that failed while deciding is noticed at the latest
 
 
-class Courier:
-    """Carries uploads to the coordinator and what it answers back. For one thread.
+class Delivery:
+    """Sends uploads and learns from the answers. Used by one thread."""
 
-    ``joined``: whether the coordinator has told everything since this life began or started again.
-    """
-
-    def __init__(self, account: Account, transport: Transport, *, joined: bool) -> None:
+    def __init__(self, state: AgentState, transport: Transport) -> None:
         self.uploads = self.bytes_up = self.bytes_down = 0
-        self._account, self._transport, self._joined = account, transport, joined
-        self._tried = True  # what a journal had in flight may have been sent
+        self._state, self._transport = state, transport
+        self._tried = True  # an upload in flight that a journal held may have been sent
 
-    def tend(self) -> float:
-        """Settle what was not paid in time, shorten the journal; return when to look again."""
-        pause = self._account.settle_overdue()
-        self._account.tidy()
-        return _LOOK if pause is None else min(pause, _LOOK)
+    def do_housekeeping(self) -> float:
+        """Settle overdue decisions and shorten the journal; return in how many seconds again."""
+        pause = self._state.settle_overdue()
+        self._state.rewrite_journal_if_needed()
+        return _HOUSEKEEPING if pause is None else min(pause, _HOUSEKEEPING)
 
     def due(self) -> bool:
-        """Say whether there is anything to deliver or to ask the coordinator."""
-        return not self._joined or not self._account.outbox.empty
+        """Return whether there is an upload to deliver, or the coordinator's state to fetch."""
+        return not self._state.caught_up or not self._state.outbox.empty
 
     def deliver(self) -> None:
-        """Join if that has not been done, else deliver one upload and learn from the answer."""
-        if not self._joined:
-            self._join()
+        """Catch up if that has not been done, else deliver one upload and learn from the answer."""
+        if not self._state.caught_up:
+            self._catch_up()
             return
-        outbox, new = self._account.freeze()
-        if outbox.in_flight is None:
+        request = self._state.next_request()
+        if request is None:
             return
-        first, self._tried = new or not self._tried, True
+        first, self._tried = request.new or not self._tried, True
         try:
-            self._sync(self._body(outbox, outbox.in_flight), outbox.sequence)
+            self._sync(request)
         except Refused as error:
-            if _about_the_upload(error):
-                self._join()  # the limits may have changed; and it must be the same model
-                self._account.set_aside(str(error))
+            if _is_about_the_upload(error):
+                self._catch_up()  # the limits may have changed; and it must be the same model
+                self._state.set_aside(str(error))
                 return
-            unknown = error.field == "born"  # the coordinator was set back to before this life
+            unknown = error.field == "born"  # the coordinator was restored to before this life
             if error.status != HTTPStatus.GONE and not unknown:
                 raise
             self._tried = not (first or unknown)
-            self._begin_another_life(again=not self._tried)
-            raise Unreachable(str(error)) from error  # soon again, but not at once, for ever
+            self._state.begin_another_life(again=not self._tried)
+            raise Unreachable(str(error)) from error  # so that it is tried again soon, not at once
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Close the connection."""
         self._transport.close()
 
-    def _join(self) -> None:
-        digest = self._account.digest
-        answer = self._transport.exchange(wire.state_path(digest))
-        self._account.catch_up(wire.decode_joined(answer))
+    def _catch_up(self) -> None:
+        answer = self._transport.exchange(wire.state_path(self._state.digest))
+        self._state.catch_up(wire.decode_joined(answer))
         self.bytes_down += len(answer)
-        self._joined = True
 
-    def _sync(self, body: bytes, sequence: int) -> None:
-        """Deliver what is in flight, under its number.
+    def _sync(self, request: SyncRequest) -> None:
+        """Send a request and learn from the answer.
 
-        An answer to an older copy means that this life has been further than we know, since our
-        state was brought back from a copy: what comes next must not be taken for copies too.
+        An answer to an older copy of it (merged before, version 0) means that this state was
+        restored from a copy, and that its life went on elsewhere: a new life begins, or the next
+        uploads would be taken for copies too.
         """
-        answer = self._transport.exchange("sync", body)
+        answer = self._transport.exchange("sync", request.body)
         synced = wire.decode_synced(answer)
-        if synced.sequence != sequence:
-            self._transport.close()  # whatever else comes that way is not for us either
-            raise _another_answer(synced.sequence, sequence)
+        if synced.sequence != request.sequence:
+            self._transport.close()  # further answers on this connection may be misplaced too
+            raise _another_answer(synced.sequence, request.sequence)
         self.uploads += 1
-        self.bytes_up += len(body)
+        self.bytes_up += len(request.body)
         self.bytes_down += len(answer)
-        self._account.acknowledge(synced)
+        self._state.acknowledge(synced)
         if not synced.merged and synced.version == 0:
-            self._begin_another_life(again=False)
-
-    def _begin_another_life(self, *, again: bool) -> None:
-        self._account.begin_another_life(again=again)
-        self._joined = False
-
-    def _body(self, outbox: Outbox, upload: Upload) -> bytes:
-        name, born = self._account.fingerprint, outbox.born or 0
-        return wire.encode_sync(wire.Sync(name, outbox.life, outbox.sequence, upload, born))
+            self._state.begin_another_life(again=False)
 
 
-def _about_the_upload(error: Refused) -> bool:
-    """Say whether what is in the upload itself was refused, so that it always will be.
+def _is_about_the_upload(error: Refused) -> bool:
+    """Return whether the upload's content was refused, so that it always will be.
 
-    Its fields, or its size, if it is the coordinator who says that a sync of the model is never so
-    large. A proxy in between that says so names no field, and can be told to let more through.
+    That is one of its fields, or its size if the coordinator says that no sync of the model is so
+    large. A proxy that refuses a size names no field, and its limit can be raised.
     """
     if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         return error.field == "body"
@@ -107,6 +93,6 @@ def _about_the_upload(error: Refused) -> bool:
 
 
 def _another_answer(got: int, expected: int) -> Unreachable:
-    fix = "Nothing is lost: it is sent again. See what stands between here and the coordinator."
+    fix = "Nothing is lost, it is sent again. Check the proxies between here and the coordinator."
     wanted = f"one to upload {expected}"
     return Unreachable(complaint("answer", got=f"one to upload {got}", expected=wanted, fix=fix))

@@ -1,1 +1,1 @@
-"""What an agent has decided and learned, and the journal that it survives in."""
+"""What an agent has decided and learned, and the journal that it is restored from."""

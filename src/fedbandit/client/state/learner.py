@@ -1,6 +1,6 @@
-"""The core agent with its outbox: what is learned, what is on its way. No I/O, no clock, no lock.
+"""The core agent and its outbox: what was learned, and the uploads under way. No I/O, no lock.
 
-The policy is a frozen value that is swapped whole, so that deciding needs no lock either.
+The policy is a frozen value, replaced as a whole, so that deciding needs no lock either.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ _MANY = 2**62
 
 
 class Learner:
-    """One life of an agent. One thread at a time may change it; any may read ``policy``.
+    """One thread at a time may change it; any may read ``policy``.
 
-    ``most`` is how many observations an upload may stand for. ``digest`` names the download that it
-    last received, see ``wire.digest``; nothing where that is not known.
+    ``most`` is how many observations an upload may stand for. ``digest`` names the download last
+    received, see ``wire.digest``; empty if unknown.
     """
 
     def __init__(self, agent: Agent, outbox: Outbox, recipe: Recipe, digest: str = "") -> None:
@@ -39,12 +39,12 @@ class Learner:
 
     @classmethod
     def fresh(cls, recipe: Recipe, life: bytes) -> "Learner":
-        """Begin a life that has seen nothing."""
+        """Return one that has learned nothing."""
         return cls(check_recipe(recipe).agent(0), Outbox(life=life), recipe)
 
     @classmethod
     def restore(cls, recipe: Recipe, saved: Learned) -> "Learner":
-        """Return the learner that ``saved()`` was taken of."""
+        """Return the learner whose ``saved()`` this is."""
         try:
             agent = Agent.restore(check_recipe(recipe), unpacked(saved.agent))
             outbox = Outbox(
@@ -60,16 +60,16 @@ class Learner:
 
     @property
     def version(self) -> int:
-        """The coordinator's version that it last received."""
+        """The version of the download last received."""
         return self._agent.version
 
     @property
     def pending(self) -> int:
-        """How many observations no upload has taken along yet."""
+        """How many observations are in no upload yet."""
         return self._agent.pending
 
     def saved(self, outbox: Outbox | None = None) -> Learned:
-        """Return everything, with another outbox if one is given, for the journal."""
+        """Return the record of everything learned, with ``outbox`` in place of its own if given."""
         box = self.outbox if outbox is None else outbox
         return Learned(
             box.life,
@@ -82,7 +82,7 @@ class Learner:
         )
 
     def observe(self, arm: Array, reward: float) -> bool:
-        """Take in an observation; say whether an upload is due because of it."""
+        """Learn from an observation; return whether an upload became due."""
         upload = self._agent.observe(arm, reward)
         if upload is None and self.pending >= self.most:
             return self.flush()
@@ -91,7 +91,7 @@ class Learner:
         return upload is not None
 
     def flush(self) -> bool:
-        """Make everything pending due, whatever the trigger says; say whether there was any."""
+        """Put everything pending into an upload, fired or not; return whether there was any."""
         if not self.pending:
             return False
         upload = self._agent.receive(Collect())
@@ -100,37 +100,37 @@ class Learner:
         return True
 
     def acknowledge(self, answer: wire.Synced) -> None:
-        """Let go of what was in flight and learn what the coordinator has merged."""
+        """Remove the upload in flight and learn from the download in the answer."""
         self._check(answer.fingerprint)
         self._receive(answer.download, answer.digest, Outbox.delivered)
 
-    def catch_up(self, joined: wire.Joined) -> None:
-        """Learn what the coordinator has merged while this agent was away, and its limits."""
-        if joined.format != wire.FORMAT:
+    def catch_up(self, answer: wire.Joined) -> None:
+        """Learn from the download in the answer, and how large an upload may be."""
+        if answer.format != wire.FORMAT:
             raise InvalidMessage(
-                f"the coordinator speaks format {joined.format} of the wire, this agent "
+                f"The coordinator speaks format {answer.format} of the wire, this agent "
                 f"{wire.FORMAT}. Upgrade the coordinator: it comes first."
             )
-        self._check(joined.fingerprint)
-        self._receive(joined.download, joined.digest, lambda outbox: outbox.joined(joined.lives))
-        self.most = joined.limits.count
+        self._check(answer.fingerprint)
+        self._receive(answer.download, answer.digest, lambda box: box.born_after(answer.lives))
+        self.most = answer.limits.count
 
     def packed(self, upload: Upload) -> Upload:
-        """Return a waiting upload as it is to be sent."""
+        """Return a waiting upload in the form that it is sent in."""
         return self._agent.packed(upload)
 
     def within(self, limits: wire.Limits) -> tuple[Outbox, list[Upload]]:
-        """Return the outbox without what would be refused, and that."""
+        """Return the outbox without the uploads beyond the limits, and those uploads."""
         return self.outbox.within(limits, self.recipe.parts.memory.moment_error, self.packed)
 
     def _receive(
         self, download: Download | None, digest: str, change: Callable[[Outbox], Outbox]
     ) -> None:
-        """Decide on a download, and on everything that is not in it; change the outbox.
+        """Decide by a download and by the uploads that are not in it; change the outbox.
 
-        A download that is older than what we hold, or another one under the same number, comes from
-        a coordinator that was set back, to a backup say. Its word counts: what we have from it is
-        given up, what is our own is not.
+        A download that is older than the one we have, or another one of the same version, comes
+        from a coordinator that was restored from a backup. It replaces what we had from the
+        coordinator; what we observed and have not delivered stays.
         """
         agent = self._agent
         if download is not None and self._is_set_back(download, digest):
@@ -149,7 +149,7 @@ class Learner:
             self.digest = digest
 
     def _is_set_back(self, download: Download, digest: str) -> bool:
-        """Say whether a download is not what ours grew into; nothing is all there is at 0."""
+        """Return whether the coordinator was restored from a backup; version 0 is empty."""
         if download.version != self.version:
             return download.version < self.version
         return download.version > 0 and digest != self.digest
@@ -162,7 +162,7 @@ class Learner:
     def _check(self, fingerprint: str) -> None:
         if fingerprint != self.fingerprint:
             got, expected = f"fingerprint {fingerprint}", f"{self.fingerprint}, {self.recipe!r}"
-            fix = "The model was made anew: start with an empty state_dir."
+            fix = "The model was made anew with another recipe: start with an empty state_dir."
             raise InvalidMessage(complaint("answer", got=got, expected=expected, fix=fix))
 
 
@@ -177,7 +177,7 @@ def check_recipe(recipe: Recipe) -> Recipe:
 
 
 def warm_up(recipe: Recipe) -> None:
-    """Do once what an agent does, so that nothing is compiled while somebody waits for a choice."""
+    """Do once what an agent does, so that no later call waits for the compiler."""
     learner = Learner.fresh(recipe, bytes(16))
     arms = np.eye(recipe.dimension)[:2]
     for turn in range(recipe.parts.memory.capacity + 2):
@@ -188,5 +188,5 @@ def warm_up(recipe: Recipe) -> None:
 def _upload(data: bytes) -> Upload:
     message = wire.decode(data)
     if not isinstance(message, Upload):
-        raise ValueError(f"a {type(message).__name__} in the place of an upload")
+        raise ValueError(f"a {type(message).__name__} where an upload was expected")
     return message

@@ -1,4 +1,4 @@
-"""What has left the core agent and not yet reached the coordinator, as a frozen value."""
+"""The uploads of an agent that the coordinator has not acknowledged yet, as a frozen value."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,21 +14,21 @@ from fedbandit.wire import Limits
 Join = Callable[[Upload, Upload], Upload]
 """Makes one upload of two; ``Agent.combined`` does."""
 Pack = Callable[[Upload], Upload]
-"""Makes an upload ready to be sent; ``Agent.packed`` does."""
+"""Brings an upload into the form it is sent in; ``Agent.packed`` does."""
 Moved = Callable[[Sent], float]
-"""Bounds what a moment may differ by from a sum of r x; ``Memory.moment_error`` does."""
+"""Bounds the length of moment - sum of r x; ``Memory.moment_error`` does."""
 
 _LOOSE = 1.0 + 1e-9  # for rounding, as at the coordinator's door
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outbox:
-    """At most one upload in flight, under a number of its own; the rest waits, merged together.
+    """At most one upload in flight, with a number of its own; the others wait, merged into one.
 
-    ``life`` is 16 random bytes, ``born`` what the coordinator said when this life joined first, and
-    ``sequence`` the number of the last upload that was put in flight.
-    Offline for long costs no more memory than one waiting upload, unless it would stand for more
-    observations than the coordinator takes at once: then the next begins.
+    ``life`` is 16 random bytes, ``born`` the number of earlier lives when this one first asked the
+    coordinator (None before), ``sequence`` the number of the last upload that was put in flight.
+    Being offline for long takes the memory of one waiting upload. A second one is begun only when
+    the first stands for as many observations as the coordinator accepts at once.
     """
 
     life: bytes
@@ -49,47 +49,50 @@ class Outbox:
         return flying + sum(upload.count for upload in self.waiting)
 
     def put(self, upload: Upload, *, most: int, join: Join) -> "Outbox":
-        """Let one more upload wait; no upload stands for more than ``most`` observations."""
+        """Add an upload that waits; none stands for more than ``most`` observations."""
         if self.waiting and self.waiting[-1].count + upload.count <= most:
             *before, last = self.waiting
             return replace(self, waiting=(*before, join(last, upload)))
         return replace(self, waiting=(*self.waiting, upload))
 
-    def frozen(self, pack: Pack) -> "Outbox":
-        """Put the first that waits in flight. From now on it is sent as it is, until answered."""
+    def next_in_flight(self, pack: Pack) -> "Outbox":
+        """Put the first that waits in flight. It is sent unchanged until it is acknowledged."""
         first, *rest = self.waiting
         sequence = self.sequence + 1
         return replace(self, in_flight=pack(first), sequence=sequence, waiting=tuple(rest))
 
-    def joined(self, lives: int) -> "Outbox":
-        """Note what the coordinator says about lives before this one, if it joins first."""
+    def born_after(self, lives: int) -> "Outbox":
+        """Keep the number of earlier lives that the coordinator told first."""
         return replace(self, born=lives) if self.born is None else self
 
-    def reborn(self, life: bytes, *, again: bool) -> "Outbox":
-        """Begin another life; send ``again``, under its first number, what was in flight, or not.
+    def under_new_life(self, life: bytes, *, again: bool) -> "Outbox":
+        """Begin another life; ``again``: what was in flight is sent as its first upload.
 
-        Only what the coordinator cannot have merged may be sent again.
+        Only for an upload that the coordinator cannot have merged; otherwise it is dropped.
         """
         first = (self.in_flight,) if again and self.in_flight is not None else ()
         return Outbox(life=life, waiting=(*first, *self.waiting))
 
     def delivered(self) -> "Outbox":
-        """Let go of what was in flight."""
+        """Remove the upload in flight."""
         return replace(self, in_flight=None)
 
     def within(self, limits: Limits, moved: Moved, pack: Pack) -> tuple["Outbox", list[Upload]]:
-        """Let go of what waits and would be refused as it will be sent; return that too."""
+        """Return the outbox without the waiting uploads beyond the limits, and those uploads.
+
+        They are checked in the form that they would be sent in.
+        """
         packed = [pack(upload) for upload in self.waiting]
         fit = [is_within(upload, limits, moved(upload.summary)) for upload in packed]
         kept = tuple(upload for upload, fits in zip(self.waiting, fit, strict=True) if fits)
-        misfits = [upload for upload, fits in zip(self.waiting, fit, strict=True) if not fits]
-        return replace(self, waiting=kept), misfits
+        beyond = [upload for upload, fits in zip(self.waiting, fit, strict=True) if not fits]
+        return replace(self, waiting=kept), beyond
 
 
 def is_within(upload: Upload, limits: Limits, moved: float) -> bool:
-    """Say whether observations within the limits can add up to this, as the coordinator asks.
+    """Return whether observations within the limits can add up to this upload.
 
-    ``moved`` bounds what the moment may differ by from a sum of r x.
+    The coordinator checks the same. ``moved`` bounds the length of moment - sum of r x.
     """
     match upload.summary:
         case Sketch() | Narrow() as sketch:

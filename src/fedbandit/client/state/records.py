@@ -1,13 +1,17 @@
-"""What an agent writes into its journal, as typed values and as bytes.
+"""The records of an agent's journal, as typed values and as bytes.
 
 A journal begins with a ``Header`` and a ``Learned``. After them come decisions and their rewards,
-and now and then another ``Learned``, which takes the place of everything learned before it; open
-decisions go on. Replaying a journal in this order gives the agent that wrote it. A journal that was
-written anew has the ids that are settled, how long the agent has run, and the decisions still open,
-in place of their history.
+and now and then another ``Learned``, which replaces everything learned before it; decisions stay
+open. Replaying the records in order gives the agent that wrote them. A rewritten journal has the
+settled ids, the running time and the open decisions in place of their history.
 
 Times are seconds that the agent has been running, over all its runs: the largest in a journal is
-where the next run goes on counting. Records of versions that wrote no times are read as well.
+where the next run goes on counting.
+
+Journals of every format from 1 to ``FORMAT`` stay readable. Tags and the order of fields never
+change; a new field comes last and has a default, which is what older records are read with (those
+of the first versions have no times and no digest). Raise ``FORMAT`` for records that an older
+version would misread.
 """
 
 import re
@@ -23,7 +27,7 @@ FORMAT = 1
 
 
 class Header(msgspec.Struct, array_like=True, frozen=True, tag="header"):
-    """Whose journal it is: model, agent, the recipe to rebuild, the coordinator's limits."""
+    """The model and agent that the journal belongs to, the recipe, the coordinator's limits."""
 
     format: int
     model: str
@@ -34,10 +38,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True, tag="header"):
 
 
 class Decided(msgspec.Struct, array_like=True, frozen=True, tag="decided"):
-    """A decision was made, and waits for its reward; ``active`` unless activation was deferred.
-
-    ``since``: the running time when it began to wait.
-    """
+    """A decision was made; ``active`` unless deferred. It waits since this running time."""
 
     id: str
     arm: bytes
@@ -46,48 +47,48 @@ class Decided(msgspec.Struct, array_like=True, frozen=True, tag="decided"):
 
 
 class Activated(msgspec.Struct, array_like=True, frozen=True, tag="activated"):
-    """A deferred decision was put into effect, and waits ``since`` then."""
+    """A deferred decision was put into effect; it waits since this running time."""
 
     id: str
     since: float | None = None
 
 
 class Rewarded(msgspec.Struct, array_like=True, frozen=True, tag="rewarded"):
-    """A decision was paid, by its caller or by the default."""
+    """A decision got its reward, from the caller or by default."""
 
     id: str
     reward: float
 
 
-class Forgotten(msgspec.Struct, array_like=True, frozen=True, tag="forgotten"):
+class DecisionForgotten(msgspec.Struct, array_like=True, frozen=True, tag="forgotten"):
     """A decision was given up without an observation."""
 
     id: str
 
 
 class Settled(msgspec.Struct, array_like=True, frozen=True, tag="settled"):
-    """Decisions that were settled before this journal was written anew, the latest last."""
+    """The latest ids that were settled before this journal was rewritten, the last one last."""
 
     ids: list[str]
 
 
 class Ran(msgspec.Struct, array_like=True, frozen=True, tag="ran"):
-    """How many seconds the agent had been running by now, over all its runs."""
+    """The running time when this was written, in seconds over all runs."""
 
     seconds: float
 
 
 class Tensor(msgspec.Struct, array_like=True, frozen=True):
-    """An array: its shape and its raw little-endian float64."""
+    """An array: its shape and its numbers as little-endian float64."""
 
     shape: tuple[int, ...]
     data: bytes
 
 
 class Learned(msgspec.Struct, array_like=True, frozen=True, tag="learned"):
-    """Everything learned and not yet delivered: the core agent's state, and its outbox.
+    """Everything learned: the core agent's state, and the uploads not yet delivered.
 
-    ``digest`` names the download that the state goes back to; nothing where that is not known.
+    ``digest`` names the download that the agent last received; empty if unknown.
     """
 
     life: bytes
@@ -99,13 +100,13 @@ class Learned(msgspec.Struct, array_like=True, frozen=True, tag="learned"):
     digest: str = ""
 
 
-Record = Header | Decided | Activated | Rewarded | Forgotten | Settled | Ran | Learned
+Record = Header | Decided | Activated | Rewarded | DecisionForgotten | Settled | Ran | Learned
 
 OPENING = re.compile(
     rb"[\x90-\x9f].(?:header|decided|activated|rewarded|forgotten|settled|ran|learned)",
     re.DOTALL,
 )
-"""How the bytes of a record begin: an array whose first item is the tag."""
+"""Matches the first bytes of a record: an array whose first item is the tag."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
@@ -117,17 +118,17 @@ def encode(record: Record) -> bytes:
 
 
 def decode_all(payloads: list[bytes]) -> Iterator[Record]:
-    """Yield the records that these bytes encode; raise msgspec.DecodeError at one that is none."""
+    """Yield the records that these bytes encode; raise msgspec.DecodeError for others."""
     return map(_DECODER.decode, payloads)
 
 
 def packed(state: Mapping[str, Any]) -> dict[str, int | float | str | Tensor]:
-    """Return a state of the core (arrays and scalars) in the form that a record holds."""
+    """Return a state of the core agent, arrays and scalars, as a record holds it."""
     return {key: _plain(value) for key, value in state.items()}
 
 
 def unpacked(state: Mapping[str, int | float | str | Tensor]) -> dict[str, Any]:
-    """Return the state that was packed; raise ValueError where an array is not whole."""
+    """Return the state that was packed; raise ValueError for an array of another size."""
     return {
         key: array_of(value.data).reshape(value.shape) if isinstance(value, Tensor) else value
         for key, value in state.items()
@@ -135,7 +136,7 @@ def unpacked(state: Mapping[str, int | float | str | Tensor]) -> dict[str, Any]:
 
 
 def array_of(data: bytes) -> Array:
-    """Return the numbers that ``bytes_of`` made bytes of."""
+    """Return the array whose bytes ``bytes_of`` returned, flat."""
     return np.frombuffer(data, dtype="<f8").astype(np.float64)
 
 
@@ -150,5 +151,5 @@ def _plain(value: Any) -> int | float | str | Tensor:
     if isinstance(value, np.generic):
         value = value.item()
     if not isinstance(value, int | float | str):
-        raise TypeError(f"no form in a journal for {type(value).__name__}")
+        raise TypeError(f"a journal cannot hold a {type(value).__name__}")
     return value
