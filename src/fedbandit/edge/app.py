@@ -28,6 +28,7 @@ from fedbandit.errors import (
     UnknownDecision,
 )
 from fedbandit.web.described import PAGE_HEADERS, page
+from fedbandit.web.errors import error_response
 from fedbandit.web.names import LOCAL, Names, OwnNamesOnly
 
 LARGEST_BODY: Final = 2**20
@@ -151,8 +152,7 @@ async def _refuse_http(_: Request, error: Exception) -> Response:
 
 def _error(status: int, message: str, headers: dict[str, str] | None) -> Response:
     field, _, rest = message.partition(": ")
-    told = {"error": {"field": field if rest else "path", "message": rest or message}}
-    return JSONResponse(told, status, headers)
+    return error_response(status, field if rest else "path", rest or message, headers)
 
 
 async def _openapi(_: Request) -> Response:

@@ -14,8 +14,10 @@ from ipaddress import ip_address
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fedbandit.web.errors import error_response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class OwnNamesOnly:
         refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> JSONResponse | None:
+    def _refusal(self, headers: Headers) -> Response | None:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._names.include(host):
             message = f"got {host[:80]!r}; expected this machine, or what --allow-host names"
@@ -73,9 +75,9 @@ class OwnNamesOnly:
             return self._no(HTTPStatus.FORBIDDEN, "origin", message)
         return None
 
-    def _no(self, status: HTTPStatus, field: str, message: str) -> JSONResponse:
+    def _no(self, status: HTTPStatus, field: str, message: str) -> Response:
         self._refused(status)
-        return JSONResponse({"error": {"field": field, "message": message}}, status)
+        return error_response(status, field, message)
 
 
 def _without_port(given: str) -> str:

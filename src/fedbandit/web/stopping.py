@@ -3,8 +3,9 @@
 import asyncio
 from http import HTTPStatus
 
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fedbandit.web.errors import error_response
 
 
 class NotNowIfCutOff:
@@ -31,10 +32,7 @@ class NotNowIfCutOff:
         except asyncio.CancelledError:
             if scope["type"] != "http" or answered:
                 raise
-            await _not_now()(scope, receive, send)
-
-
-def _not_now() -> JSONResponse:
-    error = {"field": "server", "message": "it is stopping, and this took too long to be finished"}
-    headers = {"Retry-After": "1", "Connection": "close", "Cache-Control": "no-store"}
-    return JSONResponse({"error": error}, HTTPStatus.SERVICE_UNAVAILABLE, headers)
+            message = "it is stopping, and this request was not finished in time"
+            headers = {"Retry-After": "1", "Connection": "close", "Cache-Control": "no-store"}
+            not_now = HTTPStatus.SERVICE_UNAVAILABLE
+            await error_response(not_now, "server", message, headers)(scope, receive, send)
