@@ -1,7 +1,6 @@
 """``connect``: from an address and a name to an agent that decides."""
 
 import os
-import re
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from fedbandit.client.transport import HttpTransport, Transport
 from fedbandit.core.checks import checked_reward, one_of, real, whole
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidParameter, InvalidReward, InvalidState, complaint
+from fedbandit.terms import check_name
 
 Durability = Literal["process", "machine"]
 
@@ -65,8 +65,8 @@ def connect(
     """
     transport = HttpTransport(
         url,
-        model=_name("model", model),
-        agent=_name("agent", agent),
+        model=check_name("model", model),
+        agent=check_name("agent", agent),
         token=token,
         timeout=real("timeout", timeout),
         cafile=cafile,
@@ -161,11 +161,3 @@ def _again(found: Recovered, recipe: Recipe | None) -> Start:
         got, expected = repr(found.learner.recipe), repr(recipe)
         raise InvalidState(complaint("state_dir, recipe", got=got, expected=expected, fix=fix))
     return Start(found.learner, found.limits, joined=False)
-
-
-def _name(what: str, name: str) -> str:
-    if isinstance(name, str) and re.fullmatch(wire.NAME, name):
-        return name
-    expected = "1 to 64 letters, digits or any of . _ -, a letter or digit first"
-    fix = f"Change {what}."
-    raise InvalidParameter(complaint(what, got=repr(name), expected=expected, fix=fix))

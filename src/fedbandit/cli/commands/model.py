@@ -181,7 +181,7 @@ def _define_import(parser: ArgumentParser) -> list[Action]:
 
 def _import(arguments: Namespace) -> None:
     from fedbandit.service.models.archive import read_archive
-    from fedbandit.service.models.model import check_name
+    from fedbandit.terms import check_name
 
     if arguments.name is not None:
         check_name("model", arguments.name)

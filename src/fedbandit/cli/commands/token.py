@@ -1,6 +1,5 @@
 """``fedbandit token``: who may talk to a coordinator, managed in its store."""
 
-import re
 import sys
 import time
 from argparse import Action, ArgumentParser, Namespace
@@ -31,8 +30,8 @@ def _define_create(parser: ArgumentParser) -> list[Action]:
 
 
 def _create(arguments: Namespace) -> None:
-    from fedbandit.service.models.model import check_name
     from fedbandit.service.tokens import new_token
+    from fedbandit.terms import check_name
 
     given = [word for word in (arguments.model, arguments.agent) if word is not None]
     if len(given) != (0 if arguments.admin else 2):
@@ -43,22 +42,12 @@ def _create(arguments: Namespace) -> None:
     if arguments.agent is not None:
         check_name("agent", arguments.agent)
     if arguments.name is not None:
-        _check_name(arguments.name)
+        check_name("token name", arguments.name)
     secret, token = new_token(model=arguments.model, agent=arguments.agent, name=arguments.name)
     with opened(arguments) as store:
         store.add_token(token)
     print(secret)
     print(f"named {token.name}; it is not shown again", file=sys.stderr)
-
-
-def _check_name(name: str) -> None:
-    """Refuse a name that would be awkward to type, or to tell from others in a list."""
-    from fedbandit.wire import NAME
-
-    if not re.fullmatch(NAME, name):
-        expected = "1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
-        fix = "Choose a plain one: it is what revoke is told."
-        raise InvalidParameter(complaint("token name", got=repr(name), expected=expected, fix=fix))
 
 
 def _define_revoke(parser: ArgumentParser) -> list[Action]:
