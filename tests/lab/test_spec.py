@@ -12,7 +12,7 @@ import fedbandit as fb
 from fedbandit.cli.commands.run import EXAMPLE
 from fedbandit.errors import DataError, FedbanditError, InvalidParameter, UnknownName
 from fedbandit.lab import Part, Spec, parse_spec, read_spec
-from fedbandit.lab.runs.parameters import build
+from fedbandit.parameters import build
 from tests.lab.tiny import ROOT, SPEC, WORLD, write_spec
 
 GONE = object()

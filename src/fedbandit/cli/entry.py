@@ -2,7 +2,7 @@
 
 import os
 import sys
-from argparse import Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Sequence
 from io import TextIOWrapper
 from typing import Any
@@ -13,7 +13,7 @@ from fedbandit.cli.commands.advise import ADVISE
 from fedbandit.cli.commands.beyond import BEYOND
 from fedbandit.cli.commands.edge import EDGE
 from fedbandit.cli.commands.fleet import FLEET
-from fedbandit.cli.commands.list_ import LIST
+from fedbandit.cli.commands.listing import LIST
 from fedbandit.cli.commands.model import MODEL
 from fedbandit.cli.commands.plot import PLOT
 from fedbandit.cli.commands.reproduce import REPRODUCE
@@ -73,56 +73,79 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _execute(chosen: Namespace) -> None:
-    command = COMMANDS[chosen.command]
+def _execute(arguments: Namespace) -> None:
+    command = COMMANDS[arguments.command]
     try:
-        command.execute(chosen)
+        command.chosen(arguments).execute(arguments)
         sys.stdout.flush()
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         if package == "fedbandit":
             raise
-        raise missing_extra(package, command.extra, f"fedbandit {chosen.command}") from error
+        raise missing_extra(package, command.extra, f"fedbandit {command.name}") from error
 
 
 def _parse(given: list[str]) -> Namespace:
-    """Read the words. Misspelt ones are answered first: argparse would ask for missing ones."""
+    """Parse the words. Misspelt ones are refused first: argparse would ask for missing ones."""
     whole = ArgumentParser(
         "fedbandit", **_texts(WHAT_IT_IS, "fedbandit reproduce --quick --out demo")
     )
     number = f"fedbandit {fedbandit.__version__}"
-    about = whole.add_argument("--version", action="version", version=number)
+    whole.add_argument("--version", action="version", version=number)
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     place = next((i for i, word in enumerate(given) if not word.startswith("-")), len(given))
-    _refuse_unknown_options(whole, given[:place], [about])
+    _refuse_unknown_options(whole, given[:place], ["--version"])
     for name, command in COMMANDS.items():
         texts = _texts(command.summary, command.example)
         parser = commands.add_parser(name, help=command.summary, **texts)
-        options = command.define(parser)
+        options = _define(parser, command)
         if given[place : place + 1] == [name]:
+            _refuse_unknown_verb(parser, given[place + 1 :], command)
             _refuse_unknown_options(parser, given[place + 1 :], options)
     if place < len(given) and given[place] not in COMMANDS:
         whole.error(str(unknown("command", given[place], COMMANDS)))
     return whole.parse_args(given)
 
 
-def _texts(description: str, example: str) -> dict[str, Any]:
+def _define(parser: ArgumentParser, command: Command) -> list[str]:
+    """Add a command's options and verbs to its parser; return the names of all those options."""
+    names: list[str] = []
+
+    def add(*words: str, **how: Any) -> None:
+        names.extend(parser.add_argument(*words, **how).option_strings)
+
+    command.define(add)
+    if command.verbs:
+        below = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        for verb in command.verbs:
+            part = below.add_parser(verb.name, help=verb.summary, **_texts(verb.summary))
+            names += _define(part, verb)
+    return names
+
+
+def _texts(description: str, example: str = "") -> dict[str, Any]:
     indented = "\n".join(f"  {line}".rstrip() for line in example.splitlines())
     return {
         "description": description,
-        "epilog": f"example:\n{indented}",
+        "epilog": f"example:\n{indented}" if example else None,
         "allow_abbrev": False,
         "formatter_class": RawDescriptionHelpFormatter,
     }
 
 
+def _refuse_unknown_verb(parser: ArgumentParser, words: Sequence[str], command: Command) -> None:
+    verbs = [verb.name for verb in command.verbs]
+    if verbs and words and not words[0].startswith("-") and words[0] not in verbs:
+        parser.error(str(unknown("verb", words[0], verbs)))
+
+
 def _refuse_unknown_options(
-    parser: ArgumentParser, words: Iterable[str], options: Iterable[Action]
+    parser: ArgumentParser, words: Iterable[str], options: Iterable[str]
 ) -> None:
-    known = ["-h", "--help", *(name for option in options for name in option.option_strings)]
+    known = ["-h", "--help", *options]
     for word in words:
         name = word.partition("=")[0]
         if word == "--":
             return
         if name.startswith("-") and not name.lstrip("-")[:1].isdigit() and name not in known:
-            parser.error(str(unknown("option", name, known[1:])))
+            parser.error(str(unknown("option", name, {*known[1:]})))

@@ -1,31 +1,18 @@
 """``fedbandit plot``: figures of stored runs."""
 
 import sys
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 
-from fedbandit.cli.command import Command
-from fedbandit.cli.options import directory, words
+from fedbandit.cli.command import Add, Command
+from fedbandit.cli.values import directory, words
 from fedbandit.errors import DataError, complaint
 
 
-def _define(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument(
-            "directory", type=directory, metavar="DIR", help="the --out of an earlier run"
-        ),
-        parser.add_argument(
-            "--out",
-            type=directory,
-            metavar="DIR",
-            help="directory for the figures (default: DIR/figures)",
-        ),
-        parser.add_argument(
-            "--format",
-            type=words,
-            metavar="LIST",
-            help="some of png,svg,pdf (default: all)",
-        ),
-    ]
+def _define(add: Add) -> None:
+    add("directory", type=directory, metavar="DIR", help="the --out directory of an earlier run")
+    told = "directory for the figures (default: DIR/figures)"
+    add("--out", type=directory, metavar="DIR", help=told)
+    add("--format", type=words, metavar="LIST", help="some of png,svg,pdf (default: all)")
 
 
 def _execute(arguments: Namespace) -> None:

@@ -1,11 +1,11 @@
 """``fedbandit run``: an experiment from a spec file."""
 
 import sys
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedbandit.cli.command import Command
+from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_jobs, add_out
 from fedbandit.cli.table import show_table
 
@@ -39,12 +39,10 @@ where compare.toml says, for example:
 Break it off at any moment: the same command goes on where it stopped."""
 
 
-def _define(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument("spec", type=Path, metavar="SPEC.toml", help="what to compare"),
-        add_out(parser, holds="runs and summary"),
-        add_jobs(parser),
-    ]
+def _define(add: Add) -> None:
+    add("spec", type=Path, metavar="SPEC.toml", help="worlds and recipes to compare")
+    add_out(add, holds="runs and summary")
+    add_jobs(add)
 
 
 def _execute(arguments: Namespace) -> None:

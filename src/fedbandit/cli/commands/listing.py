@@ -1,26 +1,20 @@
 """``fedbandit list``: what there is to run."""
 
 import inspect
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 
-from fedbandit.cli.command import Command
+from fedbandit.cli.command import Add, Command
 from fedbandit.cli.table import show_table
 from fedbandit.errors import unknown
 
 TOPICS = ("recipes", "worlds", "datasets")
 
 
-def _define(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument(
-            "topic",
-            nargs="?",
-            metavar="TOPIC",
-            help=f"only {', '.join(TOPICS[:-1])} or {TOPICS[-1]} (default: all)",
-        )
-    ]
+def _define(add: Add) -> None:
+    told = f"only {', '.join(TOPICS[:-1])} or {TOPICS[-1]} (default: all)"
+    add("topic", nargs="?", metavar="TOPIC", help=told)
 
 
 def _execute(arguments: Namespace) -> None:
