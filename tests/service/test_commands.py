@@ -260,7 +260,7 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("token create old phone --name a/b", "token name: got 'a/b'; expected 1 to 64"),
         ("serve --listen nowhere", "listen: got 'nowhere'; expected HOST:PORT"),
         ("serve --listen 127.0.0.1:99999", "listen: got '127.0.0.1:99999'"),
-        ("serve --listen 203.0.113.7:0 --insecure", "listen: got [Errno"),
+        ("serve --listen 203.0.113.7:0 --insecure", "cannot listen on 203.0.113.7:0: [Errno"),
         ("serve --listen 0.0.0.0:0", "got 0.0.0.0 without TLS; expected TLS and tokens"),
         ("serve --listen 0.0.0.0:0", "Give --tls-cert and --tls-key, listen on 127.0.0.1, or"),
         ("serve --listen 0.0.0.0:0 --open", "--tls-key and leave out --open, listen on 127.0.0.1"),

@@ -16,7 +16,7 @@ from fedbandit.service.http.guard import guarded
 from fedbandit.service.models.model import new_model
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
-from fedbandit.web.listening import configured, listening, url_of
+from fedbandit.web.listening import listen, url_of, uvicorn_config
 
 _HOST = "127.0.0.1"
 _OPEN = Settings(open=True)
@@ -34,9 +34,9 @@ def private_coordinator(
     store = open_store(store_url, create=True)
     if all(each.name != model for each in store.models()):
         store.create(*new_model(model, recipe))
-    listener = listening(_HOST, 0)
+    listener = listen(_HOST, 0)
     app = guarded(Coordinator(store, settings), Address(host=_HOST, port=0))
-    config = configured(app, stop_seconds=5)
+    config = uvicorn_config(app, stop_seconds=5)
     server = uvicorn.Server(config)
     thread = Thread(
         target=lambda: asyncio.run(server.serve(sockets=[listener])),

@@ -1,4 +1,4 @@
-"""Run a sidecar until it is told to stop."""
+"""Run the sidecar until it is told to stop."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,8 +7,8 @@ import uvicorn
 from fedbandit.client import ConnectedAgent
 from fedbandit.edge.app import CLOSE_SECONDS, make_app
 from fedbandit.errors import InvalidParameter
-from fedbandit.web.listening import configured, end_quietly, listening, url_of
-from fedbandit.web.names import Names
+from fedbandit.web.host_names import HostNames
+from fedbandit.web.listening import listen, stop_on_signals, url_of, uvicorn_config
 
 
 def serve(
@@ -19,20 +19,23 @@ def serve(
     allowed: Iterable[str] = (),
     announce: Callable[[str], None],
 ) -> None:
-    """Serve until SIGTERM or SIGINT; then answer what was accepted, close the agent and return.
+    """Serve until SIGTERM or SIGINT; then finish running requests, close the agent and return.
 
-    ``allowed`` are names to answer to besides this machine's own.
+    ``allowed`` are host names to answer to besides this machine's own. ``announce`` is called with
+    the URL.
     """
     try:
-        listener = listening(host, port)
+        listener = listen(host, port)
     except InvalidParameter:
         agent.close()
         raise
-    names = Names(listen=host, allowed=frozenset(name.lower() for name in allowed))
-    server = uvicorn.Server(configured(make_app(agent, names), stop_seconds=5))
-    end_quietly(server)
+    names = HostNames(listen=host, allowed=frozenset(name.lower() for name in allowed))
+    server = uvicorn.Server(uvicorn_config(make_app(agent, names), stop_seconds=5))
+    stop_on_signals(server)
     announce(url_of(listener))
     try:
         server.run(sockets=[listener])
     finally:
-        agent.close(timeout=CLOSE_SECONDS)  # if it was stopped before it began
+        agent.close(
+            timeout=CLOSE_SECONDS
+        )  # does nothing unless the server stopped before it started

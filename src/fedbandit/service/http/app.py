@@ -23,7 +23,7 @@ from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.tokens import bearer
 from fedbandit.terms import NAME_RULE, is_name
-from fedbandit.web.described import PAGE_HEADERS
+from fedbandit.web.openapi import PAGE_HEADERS
 
 _AGENT = "/v1/models/{model}/agents/{agent}"
 _DRAINED = 2**20  # of a body that is refused, to let its sender read the answer

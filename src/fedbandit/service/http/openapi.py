@@ -3,7 +3,7 @@
 from typing import Final
 
 from fedbandit import terms, wire
-from fedbandit.web.described import ERROR, Described, error_of, json_of, page
+from fedbandit.web.openapi import ERROR, Described, error_of, json_of, page
 
 __all__ = ["DESCRIPTION", "page"]
 

@@ -1,10 +1,9 @@
-"""Which names a server answers to, so that no web page gets at it through a browser.
+"""The host names that a server without tokens answers to: a guard against web pages.
 
-A sidecar asks for no token, nor does an open coordinator: whoever runs programs on the machine may
-ask it. A browser runs the programs of strangers. It keeps them to the site that they came from, but
-by its *name*, and who owns a name can let it point to 127.0.0.1 (DNS rebinding). Then the browser
-says that name in ``Host``, which is how it is told apart. What a page of another site posts says so
-in ``Origin``.
+A sidecar and an open coordinator answer any program on the machine. That includes a browser, which
+runs scripts of web pages. A browser lets a script talk to the host *name* it came from only, but
+the owner of that name can point it to 127.0.0.1 (DNS rebinding). The ``Host`` header then still has
+the page's name, and a request from a page of another site says so in ``Origin``: both are refused.
 """
 
 from collections.abc import Callable
@@ -21,17 +20,17 @@ from fedbandit.web.errors import error_response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """The address that is listened at, localhost, this machine's own numbers, and what is allowed.
+class HostNames:
+    """localhost, loopback addresses, the address listened on, and the names that are ``allowed``.
 
-    A number cannot be made to point elsewhere, so one that listens everywhere answers to any.
+    A server that listens on every address answers to any IP address too: rebinding needs a name.
     """
 
     listen: str = "127.0.0.1"
     allowed: frozenset[str] = frozenset()
 
     def include(self, given: str) -> bool:
-        """Say whether HOST[:PORT] is one of them."""
+        """Return whether HOST[:PORT] is one of these names."""
         name = _without_port(given).lower()
         if name in {"localhost", self.listen.lower()} or name in self.allowed:
             return True
@@ -41,41 +40,41 @@ class Names:
             return False
 
 
-LOCAL: Final = Names()
-"""For a server that is reached from its own machine alone."""
+LOCAL: Final = HostNames()
+"""For a server on loopback."""
 
 
-class OwnNamesOnly:
-    """Lets requests through to an application that were meant for it.
+class HostCheck:
+    """Middleware that refuses requests to other host names, and from pages of other sites.
 
-    ``refused`` is told the status of each that was not.
+    ``refused`` is called with the status of each refused request.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        names: Names,
+        names: HostNames,
         refused: Callable[[HTTPStatus], None] = lambda _: None,
     ) -> None:
         self._app, self._names, self._refused = app, names, refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what was meant for another name, or comes from a page of another site."""
+        """Pass the request on, or refuse it."""
         refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> Response | None:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._names.include(host):
-            message = f"got {host[:80]!r}; expected this machine, or what --allow-host names"
-            return self._no(HTTPStatus.MISDIRECTED_REQUEST, "host", message)
+            message = f"got {host[:80]!r}; expected this machine, or a name given by --allow-host"
+            return self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "host", message)
         if origin is not None and not self._names.include(origin.partition("://")[2]):
-            message = f"got {origin[:80]!r}; expected no page of another site"
-            return self._no(HTTPStatus.FORBIDDEN, "origin", message)
+            message = f"got {origin[:80]!r}; requests from pages of other sites are refused"
+            return self._refuse(HTTPStatus.FORBIDDEN, "origin", message)
         return None
 
-    def _no(self, status: HTTPStatus, field: str, message: str) -> Response:
+    def _refuse(self, status: HTTPStatus, field: str, message: str) -> Response:
         self._refused(status)
         return error_response(status, field, message)
 
