@@ -477,10 +477,10 @@ def _program(
 @pytest.mark.parametrize(
     ("words", "how"),
     [
-        (["advise", "satimage"], "begins anew"),
-        (["advise", "satimage", "--out", "advice"], "goes on from here"),
-        (["reproduce", "--out", "demo"], "goes on from here"),
-        (["fleet"], "begins anew"),
+        (["advise", "satimage"], "starts over"),
+        (["advise", "satimage", "--out", "advice"], "continues from here"),
+        (["reproduce", "--out", "demo"], "continues from here"),
+        (["fleet"], "starts over"),
     ],
 )
 def test_after_an_interrupt_a_command_says_what_becomes_of_it(

@@ -1,4 +1,4 @@
-"""Reads the command line, calls the command, and turns errors into messages and exit codes."""
+"""Parse the command line, execute the command, turn errors into messages and exit codes."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from fedbandit.cli.commands.reproduce import REPRODUCE
 from fedbandit.cli.commands.run import RUN
 from fedbandit.cli.commands.serve import SERVE
 from fedbandit.cli.commands.token import TOKEN
-from fedbandit.errors import FedbanditError, complaint, missing_extra, unknown
+from fedbandit.errors import FedbanditError, missing_extra, unknown
 
 COMMANDS: dict[str, Command] = {
     each.name: each
@@ -35,31 +35,29 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 2 for bad input, 130 after Ctrl-C."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # an ASCII terminal gets ? for what it lacks
+        sys.stdout.reconfigure(errors="replace")  # an ASCII terminal shows ? for other letters
     chosen = _parse(list(sys.argv[1:] if arguments is None else arguments))
     try:
         _execute(chosen)
     except KeyboardInterrupt:
-        how = "goes on from here" if COMMANDS[chosen.command].resumes(chosen) else "begins anew"
+        how = "continues from here" if COMMANDS[chosen.command].resumes(chosen) else "starts over"
         print(f"fedbandit: interrupted; the same command {how}", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
+    except BrokenPipeError:  # the reader, `head` for example, has closed the pipe
         _drop_output()
     except FedbanditError as error:
         return _refuse(error, str(error))
     except MemoryError as error:
         fix = "Ask for fewer rounds, arms or dimensions, or fewer --jobs."
-        said = str(error) or "no memory left"
-        return _refuse(error, complaint("memory", got=said, expected="work that fits", fix=fix))
+        return _refuse(error, f"out of memory: {error or 'allocation failed'}. {fix}")
     except OSError as error:
-        fix = "Free some space, or write elsewhere."
-        said = complaint("files", got=str(error), expected="places to read and write", fix=fix)
-        return _refuse(error, said)
+        fix = "Check the path and the free space."
+        return _refuse(error, f"cannot read or write: {error}. {fix}")
     return 0
 
 
 def _refuse(error: BaseException, message: str) -> int:
-    """Print one line about an error, after what was printed before it, if that can be written."""
+    """Print an error as one line, after flushing what the command has printed."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -69,7 +67,7 @@ def _refuse(error: BaseException, message: str) -> int:
 
 
 def _drop_output() -> None:
-    """Give up what is still to be printed, which Python would try to write once more at its end."""
+    """Discard output that is still buffered: Python would try to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

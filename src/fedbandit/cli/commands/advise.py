@@ -1,4 +1,4 @@
-"""``fedbandit advise``: which sketch size suits some data."""
+"""``fedbandit advise``: recommend a sketch size for some data."""
 
 import sys
 from argparse import Namespace
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from fedbandit.lab.advice.recommendation import Measured
 
 SIMULATED: Mapping[str, Any] = {"dimension": 50, "arms": 10, "agents": 10}
-"""What a synthetic world is unless told otherwise."""
+"""Parameters of a synthetic world unless set otherwise."""
 
 OPTIONS = ("sizes", "trials", "rounds", "radius", "tolerance")
-"""Options that are arguments of ``lab.advice.advise``, which has their defaults."""
+"""Options that are arguments of ``lab.advice.advise``, where their defaults are."""
 
 EXAMPLE = """\
 fedbandit advise satimage
 fedbandit advise visits.csv --set target_column=bought --set target=yes --out advice
 fedbandit advise synthetic --set dimension=50 --set spectrum=power-law --set decay=1.0
 
-prints how fast the spectrum of the played arms falls, what messages of a few sketch sizes weigh,
-what each size cost in regret on the same tapes, and which one to take: the smallest whose loss, to
-the end of its 95 % interval, is at most --tolerance of what FedLinUCB gains over Random."""
+prints, for a few sketch sizes: the share of the arms' spectrum that a sketch drops, the bytes of a
+message, and the measured regret. It recommends the smallest size whose loss, at the upper end of
+its 95 % interval, is at most --tolerance of FedLinUCB's lead over Random."""
 
 
 def _define(add: Add) -> None:
@@ -121,7 +121,7 @@ def _show(advice: "Advice") -> None:
 
 
 def _folded(sentence: str) -> str:
-    """Break lines between words where a person is watching; programs get one line."""
+    """Wrap the sentence on a terminal; keep it on one line elsewhere."""
     if not sys.stdout.isatty():
         return sentence
     return fill(sentence, width=max(20, get_terminal_size().columns))
@@ -146,7 +146,7 @@ def _show_prospects(advice: "Advice") -> None:
         for each in advice.prospects
     ]
     show_table(title, header, rows)
-    print("tail: share of the trace past the l - 1 directions that a sketch of size l keeps")
+    print("tail: share of the trace outside the l - 1 directions that a sketch of size l keeps")
 
 
 def _show_measured(advice: "Advice") -> None:
@@ -176,7 +176,7 @@ def _cells(each: "Measured", advice: "Advice") -> list[str]:
 
 ADVISE = Command(
     name="advise",
-    summary="Say which sketch size suits some data: spectrum, bytes, measured regret.",
+    summary="Recommend a sketch size for some data, from spectrum, bytes and measured regret.",
     example=EXAMPLE,
     define=_define,
     execute=_execute,

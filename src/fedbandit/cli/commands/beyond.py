@@ -1,4 +1,4 @@
-"""``fedbandit beyond``: our settings of FSCLB against the paper's own."""
+"""``fedbandit beyond``: compare FSCLB.lean with the paper's FSCLB and FedLinUCB."""
 
 from argparse import Namespace
 

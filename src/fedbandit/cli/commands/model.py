@@ -135,7 +135,7 @@ def _show(arguments: Namespace) -> None:
          _when(each.seen))
         for agent, each in sorted(archive.ledgers.items())
     ]  # fmt: skip
-    show_table("Agents", ("agent", "uploads", "observations", "bytes", "lives", "last"), rows)
+    show_table("Agents", ("agent", "uploads", "observations", "bytes", "lives", "last seen"), rows)
 
 
 def _define_delete(add: Add) -> None:

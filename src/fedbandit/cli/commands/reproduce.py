@@ -1,4 +1,4 @@
-"""``fedbandit reproduce``: the paper's experiments."""
+"""``fedbandit reproduce``: repeat the paper's experiments."""
 
 from argparse import Namespace
 
@@ -9,7 +9,12 @@ from fedbandit.cli.options import add_jobs, add_out, add_trials
 def _define(add: Add) -> None:
     add_out(add, holds="figures, tables, report and runs")
     add_trials(add, quick="about a minute on two CPUs")
-    add("--all", action="store_true", dest="every_recipe", help="run every recipe there is")
+    add(
+        "--all",
+        action="store_true",
+        dest="every_recipe",
+        help="run all recipes, not the paper's alone",
+    )
     add_jobs(add)
 
 
@@ -29,7 +34,7 @@ def _execute(arguments: Namespace) -> None:
 
 REPRODUCE = Command(
     name="reproduce",
-    summary="Repeat the paper's experiments and report what holds.",
+    summary="Repeat the paper's experiments and report which of its claims hold.",
     example="fedbandit reproduce --quick --out demo\nfedbandit reproduce --trials 20 --out results",
     define=_define,
     execute=_execute,

@@ -1,4 +1,4 @@
-"""``fedbandit run``: an experiment from a spec file."""
+"""``fedbandit run``: run an experiment from a spec file."""
 
 import sys
 from argparse import Namespace
@@ -36,7 +36,7 @@ where compare.toml says, for example:
   kind = "FedLinUCB"
   radius = 0.3
 
-Break it off at any moment: the same command goes on where it stopped."""
+Interrupt it at any time: the same command continues where it stopped."""
 
 
 def _define(add: Add) -> None:
@@ -61,7 +61,7 @@ def _execute(arguments: Namespace) -> None:
     print(f"table:   {results.directory / 'summary.csv'}")
     print(f"runs:    {results.directory / 'runs'} (Parquet)")
     if (results.directory / "earlier").exists():
-        print(f"earlier: {results.directory / 'earlier'} (runs of other settings, kept aside)")
+        print(f"earlier: {results.directory / 'earlier'} (runs of earlier versions of the spec)")
     print(f"figures: fedbandit plot {results.directory}")
 
 
@@ -73,7 +73,7 @@ def _cells(row: "Row") -> list[str]:
 
 RUN = Command(
     name="run",
-    summary="Run every recipe of a spec on every world of it, and go on where it was broken off.",
+    summary="Run an experiment: every recipe of a spec file on every one of its worlds.",
     example=EXAMPLE,
     define=_define,
     execute=_execute,
