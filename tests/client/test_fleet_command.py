@@ -11,7 +11,7 @@ import trustme
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.cli import main
-from fedbandit.cli.private_coordinator import private_coordinator
+from fedbandit.service.private import private_coordinator
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
 from tests.client.twin import Twin, joined_to

@@ -18,7 +18,7 @@ import pytest
 import fedbandit as fb
 from fedbandit.cli import main
 from fedbandit.cli.commands.edge import machine_name
-from fedbandit.cli.private_coordinator import private_coordinator
+from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
 
 QUESTION = {

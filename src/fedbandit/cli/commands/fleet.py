@@ -91,7 +91,7 @@ def _coordinator(arguments: Namespace) -> Iterator[str]:
                 raise InvalidParameter(f"{said} Leave it out.")
         yield arguments.coordinator
         return
-    from fedbandit.cli.private_coordinator import private_coordinator
+    from fedbandit.service.private import private_coordinator
 
     with TemporaryDirectory(prefix="fedbandit-") as place:
         recipe = _recipe(arguments)

@@ -1,4 +1,4 @@
-"""A coordinator of one's own, in this process, for as long as a block runs."""
+"""A coordinator in a thread of this process, for as long as a block runs."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from threading import Thread
 import uvicorn
 
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import OutputError, complaint
+from fedbandit.errors import OutputError
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address
 from fedbandit.service.http.guard import guarded
@@ -27,9 +27,10 @@ _PATIENCE = 30.0
 def private_coordinator(
     store_url: str, *, model: str, recipe: Recipe, settings: Settings = _OPEN
 ) -> Iterator[str]:
-    """Serve one model from a store, made if need be, on a free port of loopback; yield the URL.
+    """Serve one model on a free port of loopback, and yield the URL.
 
-    No tokens are asked for: only programs on this machine can reach it, and only while it runs.
+    The store and the model are created if they do not exist. No tokens are asked for: only programs
+    on this machine can reach it, and only while the block runs.
     """
     store = open_store(store_url, create=True)
     if all(each.name != model for each in store.models()):
@@ -57,7 +58,7 @@ def _wait_for(server: uvicorn.Server, thread: Thread) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not server.started:
         if not thread.is_alive() or time.monotonic() > deadline:
-            fix = "Look at what was printed before this."
-            got, expected = "no start", "a coordinator that runs"
-            raise OutputError(complaint("coordinator", got=got, expected=expected, fix=fix))
+            raise OutputError(
+                "The coordinator did not start. See the messages above for the cause."
+            )
         time.sleep(0.005)
