@@ -37,7 +37,7 @@ def _execute(arguments: Namespace) -> None:
 def _show_factories(
     title: str, catalogue: Mapping[str, Callable[..., object]], *, hidden: str = ""
 ) -> None:
-    """Show the parameters that a spec can set; each trial sets a world's seed itself (``hidden``)."""
+    """Show the parameters that a spec can set; a world's seed is ``hidden``: each trial sets it."""
     rows = [
         (name, _parameters(factory, hidden=hidden), _first_line(factory))
         for name, factory in catalogue.items()
