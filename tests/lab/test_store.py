@@ -168,7 +168,7 @@ def test_plot_says_what_it_leaves_out(store: Store, capsys: pytest.CaptureFixtur
     for path in store.runs.iterdir():
         path.write_bytes(b"PAR1")
     assert main(plot) == 2
-    assert "got 4 files in" in capsys.readouterr().err
+    assert "all 4 files in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("below", [False, True])
