@@ -382,6 +382,7 @@ def test_terminal_gets_drawn_tables() -> None:
         (["list"], 0, "FSCLB"),
         (["run", "--help"], 0, "example:"),
         (["run", "x.toml", "--out", "x"], 2, "pip install 'fedbandit[lab]'"),
+        (["model", "create", "n", "--dimension", "4"], 2, "needs a sketch size"),
         (["plot", "x"], 2, "pip install 'fedbandit[lab]'"),
         (["advise", "satimage"], 2, "pip install 'fedbandit[lab]'"),
     ],
@@ -476,10 +477,10 @@ def _program(
 @pytest.mark.parametrize(
     ("words", "how"),
     [
-        (["advise", "satimage"], "begins anew"),
-        (["advise", "satimage", "--out", "advice"], "goes on from here"),
-        (["reproduce", "--out", "demo"], "goes on from here"),
-        (["fleet"], "begins anew"),
+        (["advise", "satimage"], "starts over"),
+        (["advise", "satimage", "--out", "advice"], "continues from here"),
+        (["reproduce", "--out", "demo"], "continues from here"),
+        (["fleet"], "starts over"),
     ],
 )
 def test_after_an_interrupt_a_command_says_what_becomes_of_it(

@@ -27,11 +27,11 @@ from numpy.testing import assert_array_equal
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.client.decisions import OpenDecisions
 from fedbandit.client.state.directory import Identity, StateDir
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.service.models.deduplication import Ledger
+from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
 from tests.client.device import DIMENSION
 from tests.client.http_twin import serving

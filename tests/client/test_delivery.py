@@ -12,7 +12,6 @@ from numpy.testing import assert_array_equal
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.client.agent import ConnectedAgent
 from fedbandit.client.connecting import open_state
 from fedbandit.client.delivery.background import Backoff
@@ -26,6 +25,7 @@ from fedbandit.client.transport import HttpTransport
 from fedbandit.errors import InvalidArms, Unreachable
 from fedbandit.service.models.deduplication import KEPT, Ledger
 from fedbandit.service.models.model import new_model
+from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
 from tests.client.recipes import each_of, recipes
 from tests.client.twin import PATIENT, WHO, Twin, joined_to

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.cli.private_coordinator import private_coordinator
+from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
 from tests.client.proxy import between
 

@@ -8,8 +8,8 @@ import pytest
 
 import fedbandit as fb
 from fedbandit.cli import main
-from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.service.metrics import Metrics
+from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
 from tests.client.twin import Twin, joined_to
 from tests.edge.sidecar import sidecar

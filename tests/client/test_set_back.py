@@ -10,11 +10,11 @@ from numpy.testing import assert_array_equal
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.client.agent import ConnectedAgent
 from fedbandit.client.state.directory import Identity
 from fedbandit.client.state.learner import Learner
 from fedbandit.client.state.records import Learned, decode_all, encode
+from fedbandit.service.private import private_coordinator
 from tests.client.recipes import each_of, recipes
 from tests.client.twin import Twin, joined_to
 

@@ -18,7 +18,7 @@ import pytest
 import fedbandit as fb
 from fedbandit.cli import main
 from fedbandit.cli.commands.edge import machine_name
-from fedbandit.cli.private_coordinator import private_coordinator
+from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
 
 QUESTION = {
@@ -94,9 +94,9 @@ def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     words = ["edge", "--model", "news", "--coordinator", "http://127.0.0.1:9"]
     for more, message in (
         ([], "No answer from the coordinator"),
-        (["--listen", "0.0.0.0:0"], "expected nothing outside loopback. Listen on 127.0.0.1, or"),
+        (["--listen", "0.0.0.0:0"], "a sidecar has no TLS or tokens. Listen on 127.0.0.1, or"),
         (["--listen", "nowhere"], "HOST:PORT"),
-        (["--token-file", str(tmp_path / "none")], "Look at --token-file"),
+        (["--token-file", str(tmp_path / "none")], "Check the path after --token-file"),
         (["--agent", "a/b"], "letters, digits"),
         (["--default-reward", "nan"], "default_reward: got nan"),
         (["--state-dir", "/proc/nowhere"], "state_dir: got"),

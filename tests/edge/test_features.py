@@ -136,8 +136,8 @@ def test_what_cannot_be_features(given: object) -> None:
     ("given", "told"),
     [
         ([1.0, 2], "got a list of numbers;"),
-        ([1.0, {}], "got a list of other things than objects;"),
-        ({"x": {"y": ["a"]}}, "got a list of other things than objects at 'x.y';"),
+        ([1.0, {}], "got a list of values that are not objects;"),
+        ({"x": {"y": ["a"]}}, "got a list of values that are not objects at 'x.y';"),
         ("text", "got a text;"),
         (True, "got true;"),
         (2, "got a number;"),

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 import fedbandit as fb
-from fedbandit.cli.private_coordinator import private_coordinator
+from fedbandit.service.private import private_coordinator
 from tests.edge.test_edge_command import ask, running
 
 RECIPE = fb.FSCLB(dimension=12, sketch_size=5, agents=2)

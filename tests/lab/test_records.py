@@ -168,7 +168,7 @@ def test_plot_says_what_it_leaves_out(records: Records, capsys: pytest.CaptureFi
     for path in records.runs.iterdir():
         path.write_bytes(b"PAR1")
     assert main(plot) == 2
-    assert "got 4 files in" in capsys.readouterr().err
+    assert "all 4 files in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("below", [False, True])

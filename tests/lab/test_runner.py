@@ -187,7 +187,7 @@ def test_interrupt_is_answered_with_one_line_and_130(tmp_path: Path) -> None:
     out, err = started.communicate(timeout=30)
     assert started.returncode == 130
     assert out == ""
-    assert err == "fedbandit: interrupted; the same command goes on from here\n"
+    assert err == "fedbandit: interrupted; the same command continues from here\n"
 
 
 @pytest.mark.parametrize(("error", "jobs"), [(ZeroDivisionError, 1), (OutputError, 2)])

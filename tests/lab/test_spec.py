@@ -12,7 +12,7 @@ import fedbandit as fb
 from fedbandit.cli.commands.run import EXAMPLE
 from fedbandit.errors import DataError, FedbanditError, InvalidParameter, UnknownName
 from fedbandit.lab import Part, Spec, parse_spec, read_spec
-from fedbandit.lab.runs.parameters import build
+from fedbandit.parameters import build
 from tests.lab.tiny import ROOT, SPEC, WORLD, write_spec
 
 GONE = object()
@@ -228,7 +228,7 @@ def test_numbers_of_numpy_become_plain() -> None:
 
 def test_file_without_a_name_is_called_after_itself(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    help_text = EXAMPLE.partition("for example:")[2].partition("Break")[0]
+    help_text = EXAMPLE.partition("for example:")[2].partition("Interrupt")[0]
     path.write_text(help_text, encoding="utf-8")
     spec = read_spec(path)
     assert spec.name == "mine"

@@ -14,10 +14,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+import fedbandit as fb
 from fedbandit import wire
 from fedbandit.cli import main
 from fedbandit.service.models.archive import archive_bytes
-from fedbandit.service.models.model import new_model
+from fedbandit.service.models.model import new_model, recipe_of
 from fedbandit.service.storage.contract import Archive
 from fedbandit.service.storage.opening import open_store
 from fedbandit.service.tokens import digest_of, new_token
@@ -46,6 +47,20 @@ def test_a_lean_model_is_made_of_its_name_alone(store: str, capsys: Capture) -> 
     assert "FSCLB(dimension=40, sketch_size='auto'" in shown
     assert shown.count("wire='int8'") == 2
     assert store
+
+
+def test_parameters_are_set_as_in_a_spec_file(store: str) -> None:
+    words = ["model", "create", "news", "--dimension", "4", "--sketch-size", "3"]
+    given = ["radius='tight'", "cadence=buffered", "bounds.noise=0.5", "bounds.horizon = 7"]
+    assert main([*words, *(word for each in given for word in ("--set", each))]) == 0
+    assert main([*words[:2], "same", *words[3:], *("--set", "bounds={noise=0.5, horizon=7}")]) == 0
+    opened = open_store(store)
+    news, same = (recipe_of(opened.model(name)) for name in ("news", "same"))
+    opened.close()
+    bounds = fb.Bounds(noise=0.5, horizon=7)
+    plain = fb.FSCLB(dimension=4, sketch_size=3, agents=100, bounds=bounds)
+    assert same == plain
+    assert news.params == plain.params | {"radius": "tight", "cadence": "buffered"}
 
 
 def test_a_model_is_made_listed_shown_and_deleted(store: str, capsys: Capture) -> None:
@@ -181,7 +196,7 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("model create news --dimension 4", "missing a required argument: 'sketch_size'"),
+        ("model create news --dimension 4", "FSCLB needs a sketch size. Add --sketch-size 2 ("),
         ("model create news --dimension 4 --sketch-size 9", "sketch_size: got 9"),
         ("model create n/s --dimension 4 --sketch-size 3", "model: got 'n/s'; expected 1 to 64"),
         ("model create old --dimension 4 --sketch-size 3", "a name that is taken"),
@@ -189,7 +204,28 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("model create news --dimension 4 --recipe Random", "recipe: got Random; expected one who"),
         ("model create news --dimension 4 --recipe AsyncLinUCB", "recipe: got AsyncLinUCB"),
         ("model create news --dimension 4 --recipe fsclb", "Did you mean 'FSCLB'?"),
-        ("model create news --dimension 4 --recipe FedLinUCB --set a=1", "no parameter 'a'"),
+        (
+            "model create n --dimension 4 --recipe FedLinUCB --set a=1",
+            "parameter in FedLinUCB: got",
+        ),
+        (
+            "model create n --dimension 4 --recipe FedLinUCB --sketch-size 2",
+            "parameter in FedLinUCB: got 'sketch_size'",
+        ),
+        ("model create n --dimension 4 --sketch-size 3 --set alfa=2", "Did you mean 'alpha'?"),
+        ("model create n --dimension 4 --sketch-size 3 --set bounds.nois=1", "mean 'noise'?"),
+        (
+            "model create n --dimension 4 --sketch-size 3 --set bounds=3",
+            "FSCLB.bounds: got 3; expected a table.",
+        ),
+        (
+            "model create n --dimension 4 --sketch-size 3 --set alpha=big",
+            "FSCLB.alpha: got 'big'; expected a number.",
+        ),
+        (
+            "model create n --dimension 4 --sketch-size 3 --set alpha=2 --set alpha=3",
+            "--set: alpha is set twice. Set each parameter once.",
+        ),
         ("model create n --dimension 4 --sketch-size 3 --max-arm-norm -1", "largest arm norm: got"),
         (
             "model create n --dimension 4 --sketch-size 3 --max-reward nan",
@@ -208,10 +244,10 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("model show d1l2", "expected one of old. Pick one of those."),
         ("model show odl", "model: got 'odl'; expected one of old. Did you mean 'old'?"),
         ("model delete gone --yes", "model: got 'gone'"),
-        ("model delete old", "delete: got no --yes, for 0 uploads"),
+        ("model delete old", "Deleting old loses 0 uploads of 0 observations for good. Add --yes"),
         ("model export gone --out x", "model: got 'gone'"),
-        ("model export old --out /nowhere/x", "export: got"),
-        ("model import /nowhere/x", "import: got"),
+        ("model export old --out /nowhere/x", "export: cannot write: [Errno 2]"),
+        ("model import /nowhere/x", "import: cannot read: [Errno 2]"),
         ("model list --store sqlite:////nowhere/x.db", "no such file"),
         ("model list --store mysql://x", "store: got 'mysql'"),
         ("model create n --dimension 4 --sketch-size 3 --store sqlite:////nowhere/x", "unable to"),
@@ -221,17 +257,17 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("token create gone phone", "model: got 'gone'"),
         ("token create old ph/one", "agent: got 'ph/one'"),
         ("token revoke phone", "token: got 'phone'; expected a token, and there is none yet."),
-        ("token create old phone --name a/b", "Choose a plain one: it is what revoke is told."),
+        ("token create old phone --name a/b", "token name: got 'a/b'; expected 1 to 64"),
         ("serve --listen nowhere", "listen: got 'nowhere'; expected HOST:PORT"),
         ("serve --listen 127.0.0.1:99999", "listen: got '127.0.0.1:99999'"),
-        ("serve --listen 203.0.113.7:0 --insecure", "listen: got [Errno"),
+        ("serve --listen 203.0.113.7:0 --insecure", "cannot listen on 203.0.113.7:0: [Errno"),
         ("serve --listen 0.0.0.0:0", "got 0.0.0.0 without TLS; expected TLS and tokens"),
         ("serve --listen 0.0.0.0:0", "Give --tls-cert and --tls-key, listen on 127.0.0.1, or"),
         ("serve --listen 0.0.0.0:0 --open", "--tls-key and leave out --open, listen on 127.0.0.1"),
         ("serve --listen 0.0.0.0:0 --open", "got 0.0.0.0 without TLS and tokens"),
         ("serve --listen [::]:0 --open", "got :: without TLS and tokens"),
-        ("serve --allow-host box", "--allow-host: got box; expected none without --open"),
-        ("serve --tls-cert x.pem", "TLS: got one of two files"),
+        ("serve --allow-host box", "--allow-host is for --open alone"),
+        ("serve --tls-cert x.pem", "TLS needs both files. Give --tls-cert and --tls-key"),
         ("serve --tls-cert x.pem --tls-key y.pem", "TLS: got [Errno 2]"),
         ("serve --store sqlite:////nowhere/x.db", "unable to open"),
     ],
@@ -252,7 +288,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(
     ("words", "message"),
     [
         ("model", "required: VERB"),
-        ("model creat news", "invalid choice: 'creat'"),
+        ("model creat news", "verb: got 'creat'; expected one of create, delete"),
         ("model create --dimension 4", "required: NAME"),
         ("model create news", "required: --dimension"),
         ("model create news --dimension 0", "--dimension: got '0'"),

@@ -8,10 +8,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from fedbandit import wire
-from fedbandit.cli.private_coordinator import private_coordinator
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address
 from fedbandit.service.http.guard import guarded
+from fedbandit.service.private import private_coordinator
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import RECIPE, sync_for

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from fedbandit.web.listening import configured, listening
+from fedbandit.web.listening import listen, uvicorn_config
 
 
 async def _reading(request: Request) -> Response:
@@ -39,8 +39,8 @@ ROUTES = [Route(f"/{each.__name__}", each, methods=["POST"]) for each in _ENDPOI
 
 def _said(path: str) -> bytes:
     """Post a body that never ends, tell the server to stop, and return what comes."""
-    listener = listening("127.0.0.1", 0)
-    server = uvicorn.Server(configured(Starlette(routes=ROUTES), stop_seconds=1))
+    listener = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn_config(Starlette(routes=ROUTES), stop_seconds=1))
     thread = Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     address = listener.getsockname()
     thread.start()

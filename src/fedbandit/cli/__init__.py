@@ -1,4 +1,4 @@
-"""The command line: ``fedbandit run | reproduce | plot | list | serve | model | token``."""
+"""The command line: ``fedbandit COMMAND``, one module of ``commands`` for each."""
 
 from fedbandit.cli.entry import main
 

@@ -1,24 +1,31 @@
-"""What every command is made of."""
+"""What a command is made of."""
 
-from argparse import Action, ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass
+
+Add = Callable[..., None]
+"""Adds an option, or an argument, to a command: takes what ``ArgumentParser.add_argument`` does."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its name, what it is for in a line, an example, its options and what it does.
+    """A command, or one of the ``verbs`` of a command, as in ``fedbandit model create``.
 
-    ``define`` adds the options to a parser and returns them, so that a misspelt one can be answered
-    with the nearest. ``execute`` imports what it needs when it is called: help stays quick.
-    ``extra`` is what to install where that is missing. ``resumes`` says whether the same words,
-    given again after Ctrl-C, go on from there.
+    ``define`` adds its options. ``execute`` imports what it needs when it is called, which keeps
+    ``--help`` quick; ``extra`` is the extra to install if one of those imports fails. ``resumes``
+    says whether the same command, given again after Ctrl-C, continues where it stopped.
     """
 
     name: str
     summary: str
-    example: str
-    define: Callable[[ArgumentParser], Sequence[Action]]
-    execute: Callable[[Namespace], None]
+    define: Callable[[Add], None] = lambda _: None
+    execute: Callable[[Namespace], None] = lambda _: None
+    example: str = ""
     extra: str = "lab"
     resumes: Callable[[Namespace], bool] = lambda _: False
+    verbs: tuple["Command", ...] = ()
+
+    def chosen(self, arguments: Namespace) -> "Command":
+        """Return the verb that the arguments name, or the command itself if it has none."""
+        return next((verb for verb in self.verbs if verb.name == arguments.verb), self)

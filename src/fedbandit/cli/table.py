@@ -1,4 +1,4 @@
-"""Tables for people: drawn on a terminal, aligned text where output is piped or rich is missing."""
+"""Print tables: drawn on a terminal, aligned text if output is piped or rich is missing."""
 
 import sys
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ def plain_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 def _draw(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], wraps: Sequence[str]
 ) -> bool:
-    """Draw the table, with intervals below their means if need be; say whether it was possible.
+    """Draw the table, with intervals below their means if need be; return whether it fits.
 
-    A terminal too narrow for that gets no table: names and numbers would be cut.
+    It is not drawn on a terminal that is too narrow, which would cut names and numbers.
     """
     from rich.console import Console
     from rich.measure import Measurement
@@ -57,7 +57,7 @@ def _table(
     wraps: Sequence[str],
     padding: int,
 ) -> "Table":
-    """Make the table; text is taken as it is, brackets and all."""
+    """Make the table. Text is shown as it is: brackets are not markup."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

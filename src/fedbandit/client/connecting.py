@@ -1,7 +1,6 @@
 """``connect``: open or create an agent's state, and start delivering."""
 
 import os
-import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
@@ -18,6 +17,7 @@ from fedbandit.client.transport import HttpTransport, Transport
 from fedbandit.core.checks import checked_reward, one_of, real, whole
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidParameter, InvalidReward, InvalidState, complaint
+from fedbandit.terms import check_name
 
 Durability = Literal["process", "machine"]
 
@@ -54,8 +54,8 @@ def connect(
     """
     transport = HttpTransport(
         url,
-        model=_name("model", model),
-        agent=_name("agent", agent),
+        model=check_name("model", model),
+        agent=check_name("agent", agent),
         token=token,
         timeout=real("timeout", timeout),
         cafile=cafile,
@@ -164,11 +164,3 @@ def _restored(found: Recovered, recipe: Recipe | None) -> tuple[Learner, wire.Li
         got, expected = repr(found.learner.recipe), repr(recipe)
         raise InvalidState(complaint("state_dir, recipe", got=got, expected=expected, fix=fix))
     return found.learner, found.limits
-
-
-def _name(what: str, name: str) -> str:
-    if isinstance(name, str) and re.fullmatch(wire.NAME, name):
-        return name
-    expected = "1 to 64 letters, digits or any of . _ -, a letter or digit first"
-    fix = f"Change {what}."
-    raise InvalidParameter(complaint(what, got=repr(name), expected=expected, fix=fix))

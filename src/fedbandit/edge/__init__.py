@@ -1,1 +1,1 @@
-"""A sidecar: programs in any language rank and reward over JSON on the same machine."""
+"""The sidecar: an agent behind a JSON API, for programs in any language on the same machine."""

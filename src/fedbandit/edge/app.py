@@ -1,4 +1,4 @@
-"""The sidecar over HTTP: rank, reward, activate."""
+"""The HTTP endpoints of the sidecar: rank, reward, activate."""
 
 from asyncio import timeout
 from collections.abc import AsyncIterator
@@ -27,8 +27,9 @@ from fedbandit.errors import (
     SettledDecision,
     UnknownDecision,
 )
-from fedbandit.web.described import PAGE_HEADERS, page
-from fedbandit.web.names import LOCAL, Names, OwnNamesOnly
+from fedbandit.web.errors import error_response
+from fedbandit.web.host_names import LOCAL, HostCheck, HostNames
+from fedbandit.web.openapi import PAGE_HEADERS, page
 
 LARGEST_BODY: Final = 2**20
 BODY_SECONDS: Final = 10.0
@@ -45,12 +46,12 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
 }
 
 
-def make_app(agent: ConnectedAgent, names: Names = LOCAL) -> Starlette:
-    """Return the application of one agent, which it closes when it is stopped.
+def make_app(agent: ConnectedAgent, names: HostNames = LOCAL) -> Starlette:
+    """Return the application of one agent. It closes the agent when it stops.
 
-    It answers to these ``names`` alone.
+    ``names``: the host names that it answers to.
     """
-    doors = _Doors(agent)
+    endpoints = _Endpoints(agent)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -58,10 +59,10 @@ def make_app(agent: ConnectedAgent, names: Names = LOCAL) -> Starlette:
         await run_in_threadpool(agent.close, timeout=CLOSE_SECONDS)
 
     routes = [
-        Route("/rank", doors.rank, methods=["POST"]),
-        Route("/events/{id}/reward", doors.reward, methods=["POST"]),
-        Route("/events/{id}/activate", doors.activate, methods=["POST"]),
-        Route("/healthz", doors.health, methods=["GET"]),
+        Route("/rank", endpoints.rank, methods=["POST"]),
+        Route("/events/{id}/reward", endpoints.reward, methods=["POST"]),
+        Route("/events/{id}/activate", endpoints.activate, methods=["POST"]),
+        Route("/healthz", endpoints.health, methods=["GET"]),
         Route("/openapi.json", _openapi, methods=["GET"]),
         Route("/docs", _docs, methods=["GET"]),
     ]
@@ -70,12 +71,12 @@ def make_app(agent: ConnectedAgent, names: Names = LOCAL) -> Starlette:
         routes=routes,
         lifespan=lifespan,
         exception_handlers=handlers,
-        middleware=[Middleware(OwnNamesOnly, names=names)],
+        middleware=[Middleware(HostCheck, names=names)],
     )
 
 
-class _Doors:
-    """The endpoints that ask the agent; in a thread, since a reward may wait for the disk."""
+class _Endpoints:
+    """The endpoints that call the agent, in a thread: a reward may wait for the disk."""
 
     def __init__(self, agent: ConnectedAgent) -> None:
         self._agent = agent
@@ -88,23 +89,23 @@ class _Doors:
         return Response(body, HTTPStatus.CREATED, media_type="application/json")
 
     async def reward(self, request: Request) -> Response:
-        """Say what an action paid."""
+        """Record the reward of an action."""
         given = await _read(request, RewardRequest)
         await run_in_threadpool(self._agent.reward, request.path_params["id"], given.value)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def activate(self, request: Request) -> Response:
-        """Say that a deferred action was taken."""
+        """Record that a deferred action was taken."""
         await run_in_threadpool(self._agent.activate, request.path_params["id"])
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def health(self, _: Request) -> Response:
-        """Say how the agent is doing; alive is all that the status promises."""
+        """Return the status of the agent: 200 also when it has trouble."""
         return JSONResponse(asdict(await run_in_threadpool(self._agent.status)))
 
 
 async def _read(request: Request, form: type[T]) -> T:
-    """Return the body as JSON of a form. Other media types are what browsers send unasked."""
+    """Return the body as ``form``. JSON only: a web page can send other types without asking."""
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != "application/json":
         message = f"content-type: got {given[:80]!r}; expected application/json"
@@ -119,31 +120,33 @@ async def _read(request: Request, form: type[T]) -> T:
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body, if it is neither too large nor too slow."""
+    """Return the body; refuse one that is too large or too slow."""
     body = bytearray()
     try:
         async with timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > LARGEST_BODY:
-                    message = f"body: expected at most {LARGEST_BODY} bytes"
+                    message = f"body: it is larger than {LARGEST_BODY} bytes"
                     raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
     except ClientDisconnect as error:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "body: it ended early") from error
     except TimeoutError as error:
-        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "body: it came too slowly") from error
+        raise HTTPException(
+            HTTPStatus.REQUEST_TIMEOUT, f"body: it took longer than {BODY_SECONDS:g} seconds"
+        ) from error
     return bytes(body)
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
-    """Answer what the agent refused."""
+    """Answer an error of the agent."""
     status = _STATUS.get(type(error), HTTPStatus.UNPROCESSABLE_ENTITY)
     headers = {"Retry-After": "1"} if status is HTTPStatus.SERVICE_UNAVAILABLE else None
     return _error(status, str(error), headers)
 
 
 async def _refuse_http(_: Request, error: Exception) -> Response:
-    """Answer what never reached the agent."""
+    """Answer an error in the request itself."""
     if not isinstance(error, HTTPException):
         raise error
     return _error(error.status_code, str(error.detail), dict(error.headers or {}))
@@ -151,8 +154,7 @@ async def _refuse_http(_: Request, error: Exception) -> Response:
 
 def _error(status: int, message: str, headers: dict[str, str] | None) -> Response:
     field, _, rest = message.partition(": ")
-    told = {"error": {"field": field if rest else "path", "message": rest or message}}
-    return JSONResponse(told, status, headers)
+    return error_response(status, field if rest else "path", rest or message, headers)
 
 
 async def _openapi(_: Request) -> Response:

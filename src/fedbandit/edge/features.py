@@ -1,12 +1,12 @@
 """From named features of a context and an action to an arm: signed hashing of all pairs.
 
 An arm has as many numbers as the model has dimensions, whatever features there are, so names are
-hashed into places. The rule, in full, for who wants the same arms elsewhere:
+hashed into places. The rule in full, to make the same arms in another program:
 
 1. *Flatten.* ``{"user": {"age": 0.3, "lang": "de", "new": true, "city": null}}`` has the features
    ``user.age`` = 0.3, ``user.lang=de`` = 1 and ``user.new`` = 1. Numbers are taken as they are, a
-   text is a feature of its own that is there, true and false are 1 and 0, null is left out. A list
-   of objects is all of them together.
+   text is part of the name of a feature of value 1, true and false are 1 and 0, null is left out. A
+   list of objects has the features of all of them.
 2. *Hash a name*: the 8 bytes of its BLAKE2b digest of that size, little-endian; 0 for "always".
 3. *Pair.* Put the feature "always" = 1 in front of both the context's and the action's features.
    Each pair (c, a) of them is a term with the value c x a: so the constant, the context, the action
@@ -34,7 +34,7 @@ from fedbandit.errors import InvalidArms, complaint
 
 LARGEST: Final = 1e9
 DEEPEST: Final = 8
-_SHORT = 128  # letters of a name that is remembered with its hash; all of them take 20 MB at most
+_SHORT = 128  # characters of a name whose hash is cached; the cache takes 20 MB at most
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
@@ -54,7 +54,7 @@ class Features:
 
 
 def features_of(given: object, *, field: str) -> Features:
-    """Flatten and hash a JSON object, or a list of objects; raise InvalidArms naming the field."""
+    """Flatten and hash a JSON object or a list of them; an InvalidArms error names the field."""
     found = sorted(_flat(given, "", field, DEEPEST))
     hashes = [0, *(_hash(name) for name, _ in found)]
     values = [1.0, *(value for _, value in found)]
@@ -102,7 +102,7 @@ def _objects(given: Sequence[object]) -> bool:
 
 
 def _kind(given: object) -> str:
-    """Return words for what is no feature, as JSON calls it."""
+    """Return what JSON calls a value that is no feature."""
     match given:
         case None:
             return "null"
@@ -115,7 +115,7 @@ def _kind(given: object) -> str:
         case list() if all(isinstance(each, int | float) for each in given):
             return "a list of numbers"
         case list():
-            return "a list of other things than objects"
+            return "a list of values that are not objects"
         case _:
             return f"a {type(given).__name__}"
 
@@ -145,5 +145,5 @@ def _mix(z: Hashes) -> Hashes:
 
 def _unusable(field: str, got: str) -> InvalidArms:
     expected = f"objects of numbers up to {LARGEST:g} in size, texts, true, false and null"
-    fix = "Change it, or give every action its arm as a list of numbers."
+    fix = "Send such features, or every action's arm as a list of numbers."
     return InvalidArms(complaint(field, got=got, expected=expected, fix=fix))

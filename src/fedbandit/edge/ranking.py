@@ -1,4 +1,4 @@
-"""Ranking without HTTP: from a request's JSON to a decision and back."""
+"""Ranking without HTTP: the bodies of requests and responses, and how one becomes the other."""
 
 from typing import Annotated, Any, Final
 
@@ -20,7 +20,7 @@ Actions = Annotated[list["Action"], msgspec.Meta(min_length=1, max_length=MOST_A
 
 
 class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Something to choose: its id, and its features by name or as the arm itself."""
+    """An action to choose from: its id, and its features, by name or as the arm itself."""
 
     id: Id
     features: Given = None
@@ -29,7 +29,7 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RankRequest(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True
 ):
-    """Which of these actions, in this context? In the words of Azure Personalizer's Rank."""
+    """The actions to choose from and their context, in the terms of Azure Personalizer's Rank."""
 
     actions: Actions
     context_features: Given = None
@@ -39,7 +39,7 @@ class RankRequest(
 
 
 class Ranked(msgspec.Struct, frozen=True):
-    """One action: what it is estimated to pay, what is added for the unknown, and their sum."""
+    """An action's score: its estimated reward (mean) plus the bonus for uncertainty."""
 
     id: str
     score: float
@@ -48,7 +48,7 @@ class Ranked(msgspec.Struct, frozen=True):
 
 
 class RankResponse(msgspec.Struct, frozen=True, rename="camel"):
-    """The action to take, and all that were compared, the best first."""
+    """The chosen action, and all actions, the best first."""
 
     event_id: str
     reward_action_id: str
@@ -56,13 +56,13 @@ class RankResponse(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the action paid."""
+    """The reward of an action."""
 
     value: float
 
 
 def rank(agent: ConnectedAgent, request: RankRequest) -> RankResponse:
-    """Choose an action; raise InvalidArms where features cannot be made an arm of."""
+    """Choose an action; raise InvalidArms if its features cannot be used."""
     actions = _allowed(request)
     arms = _arms(request.context_features, actions, agent.recipe.dimension)
     decision = agent.decide(arms, id=request.event_id, defer=bool(request.defer_activation))
@@ -73,7 +73,9 @@ def rank(agent: ConnectedAgent, request: RankRequest) -> RankResponse:
 def _allowed(request: RankRequest) -> list[Action]:
     ids = [action.id for action in request.actions]
     if len(set(ids)) < len(ids):
-        raise _wrong("actions", "an id twice", "ids that differ", "Give every action its own id.")
+        raise _wrong(
+            "actions", "the same id twice", "ids that differ", "Give every action its own id."
+        )
     excluded = set(request.excluded_actions or ())
     if not excluded <= set(ids):
         named = sorted(excluded - set(ids))[0]
@@ -81,23 +83,27 @@ def _allowed(request: RankRequest) -> list[Action]:
         raise _wrong("excludedActions", repr(named), "ids of actions", fix)
     allowed = [action for action in request.actions if action.id not in excluded]
     if not allowed:
-        raise _wrong("excludedActions", "every action", "one to choose", "Leave one out.")
+        raise _wrong(
+            "excludedActions", "every action", "at least one that is not excluded", "Exclude fewer."
+        )
     return allowed
 
 
 def _arms(context: object, actions: list[Action], dimension: int) -> Array:
-    """Return one arm for every action: its list of numbers, or hashed from names."""
+    """Return an arm for every action: its list of numbers, or hashed from named features."""
     if all(_is_arm(action.features) for action in actions):
         if context:
             fix = "Put the context into the arms, or give features by name."
-            raise _wrong("contextFeatures", "some", "none where actions are lists of numbers", fix)
+            raise _wrong("contextFeatures", "some", "none if actions are lists of numbers", fix)
         return np.stack([_given_arm(action, dimension) for action in actions])
     known = features_of({} if context is None else context, field="contextFeatures")
     found = [_features(action) for action in actions]
     most = max(len(known), *map(len, found))
     if most > MOST_FEATURES or len(known) * sum(map(len, found)) > MOST_TERMS:
-        expected = f"{MOST_FEATURES} features of one thing and {MOST_TERMS:,} pairs at most"
-        raise _wrong("actions", f"up to {most} features", expected, "Ask with fewer.")
+        expected = f"at most {MOST_FEATURES} of an action or the context, and {MOST_TERMS:,} pairs"
+        raise _wrong(
+            "actions", f"up to {most} features", expected, "Send fewer features or actions."
+        )
     return np.stack([arm_of(known, each, dimension) for each in found])
 
 
@@ -114,22 +120,22 @@ def _given_arm(action: Action, dimension: int) -> Array:
     if len(numbers) != dimension or any(isinstance(each, bool) for each in numbers):
         expected = f"the model's {dimension} numbers, or features by name"
         got = f"a list of {len(numbers)} in action {action.id!r}"
-        raise _wrong("actions", got, expected, "Change it.")
+        raise _wrong("actions", got, expected, "Send one number per dimension.")
     try:
         return np.array(numbers, dtype=np.float64)
     except OverflowError as error:
         fix = "Scale the features."
-        raise _wrong("actions", "a number too large", "finite numbers", fix) from error
+        raise _wrong("actions", "a number that is too large", "finite numbers", fix) from error
 
 
 def _features(action: Action) -> Features:
-    """Return an action's features; one that has none is known by its id alone."""
+    """Return an action's features; without any, its id is its one feature."""
     given = {"id": action.id} if action.features is None else action.features
     return features_of(given, field=f"actions, {action.id!r}")
 
 
 def _ranking(decision: Decision, ids: list[str]) -> list[Ranked]:
-    """Return all, the best first; the chosen one leads where scores tie."""
+    """Return all actions, the best first; of equal scores, the chosen one first."""
     scores = decision.mean + decision.bonus
     order = sorted(range(len(ids)), key=lambda k: (k != decision.index, -scores[k]))
     return [

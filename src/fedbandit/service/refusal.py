@@ -1,6 +1,5 @@
 """Saying no: a status, and a body that names the field."""
 
-import json
 from http import HTTPStatus
 
 from starlette.responses import Response
@@ -8,6 +7,7 @@ from starlette.responses import Response
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.models.deduplication import Forgotten
 from fedbandit.service.settings import RETRY_AFTER
+from fedbandit.web.errors import error_response
 
 
 class Refusal(Exception):
@@ -29,8 +29,7 @@ class Refusal(Exception):
         unread = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         if self._closes or self.status in unread:
             headers["Connection"] = "close"
-        body = json.dumps({"error": {"field": self.field, "message": str(self)}})
-        return Response(body, self.status, headers, media_type="application/json")
+        return error_response(self.status, self.field, str(self), headers)
 
 
 def unauthorised(*, admin: bool = False) -> Refusal:

@@ -18,7 +18,7 @@ from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.merging.worker_process import ProcessMerges
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
-from fedbandit.web.listening import configured, end_quietly, listening, url_of
+from fedbandit.web.listening import listen, stop_on_signals, url_of, uvicorn_config
 
 _KEEP_ALIVE = 20
 _LOOK_SECONDS = 0.1
@@ -62,7 +62,7 @@ def serve(
     server = uvicorn.Server(config)
 
     async def run() -> None:
-        end_quietly(server)
+        stop_on_signals(server)
         if await _started(coordinator, told_to_stop=lambda: server.should_exit):
             announce(url_of(listener, secure=tls is not None))
             await _serve(server, listener, idle_seconds=settings.idle_seconds)
@@ -98,7 +98,7 @@ async def _start(coordinator: Coordinator) -> None:
 
 
 def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
-    return configured(
+    return uvicorn_config(
         app,
         stop_seconds=int(settings.stop_seconds),
         timeout_keep_alive=_KEEP_ALIVE,
@@ -106,7 +106,7 @@ def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
 
 
 def _listener(address: Address) -> socket.socket:
-    return listening(address.host, address.port)
+    return listen(address.host, address.port)
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket, *, idle_seconds: float) -> None:

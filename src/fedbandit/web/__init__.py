@@ -1,1 +1,1 @@
-"""What the coordinator and the sidecar share as HTTP servers: a socket, names, a description."""
+"""What the coordinator and the sidecar share as HTTP servers: listening, host names, errors."""

@@ -1,4 +1,4 @@
-"""An open socket at an address, its URL, and how uvicorn serves there."""
+"""Listen at an address, configure uvicorn, and stop on signals."""
 
 import signal
 import socket
@@ -7,44 +7,43 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from fedbandit.errors import InvalidParameter, complaint
-from fedbandit.web.stopping import NotNowIfCutOff
+from fedbandit.errors import InvalidParameter
+from fedbandit.web.stopping import AnswerCutOff
 
 _BACKLOG = 1024
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Listen at an address of this machine; raise InvalidParameter where that cannot be."""
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket; raise InvalidParameter if the address is taken or not ours."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Without the protocol's number asyncio leaves Nagle on, and every answer waits 40 ms.
+    # Without the protocol's number asyncio leaves Nagle's algorithm on: 40 ms per answer.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
         listener.listen(_BACKLOG)
-    except (OSError, UnicodeError) as error:  # a name that cannot be one is not looked up
+    except (OSError, UnicodeError) as error:  # UnicodeError: not a valid host name
         listener.close()
-        fix, expected = "Choose another address or port.", "an address of this machine, free"
-        got = f"{error} at {host}:{port}"
-        raise InvalidParameter(complaint("listen", got=got, expected=expected, fix=fix)) from error
+        message = f"cannot listen on {host}:{port}: {error}. Choose another address or port."
+        raise InvalidParameter(message) from error
     return listener
 
 
 def url_of(listener: socket.socket, *, secure: bool = False) -> str:
-    """Return where a listening socket can be reached."""
+    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     return f"{'https' if secure else 'http'}://{shown}:{port}"
 
 
-def configured(app: Starlette, *, stop_seconds: int, **options: Any) -> uvicorn.Config:
-    """Return how to serve an application: without log lines of requests or a server's name.
+def uvicorn_config(app: Starlette, *, stop_seconds: int, **options: Any) -> uvicorn.Config:
+    """Return a configuration without a log line per request and without a Server header.
 
-    ``stop_seconds`` is for requests under way when told to stop, which then get 503; ``options``
-    are uvicorn's others.
+    Requests that run when uvicorn is told to stop have ``stop_seconds`` left, and then get 503.
+    ``options`` are further ones of ``uvicorn.Config``.
     """
     return uvicorn.Config(
-        NotNowIfCutOff(app),
+        AnswerCutOff(app),
         http="h11",
         ws="none",
         lifespan="on",
@@ -57,11 +56,11 @@ def configured(app: Starlette, *, stop_seconds: int, **options: Any) -> uvicorn.
     )
 
 
-def end_quietly(server: uvicorn.Server) -> None:
-    """Let SIGINT and SIGTERM stop a server before it serves, and do nothing more once it is done.
+def stop_on_signals(server: uvicorn.Server) -> None:
+    """Let SIGINT and SIGTERM stop a server that has not started yet, and return when it is done.
 
-    While it serves it has handlers of its own, and raises the signal again in the end. For the main
-    thread.
+    While it serves, uvicorn has handlers of its own; at the end it raises the signal again, which
+    these handlers catch, so that the program goes on. To be called in the main thread.
     """
 
     def stop(*_: object) -> None:

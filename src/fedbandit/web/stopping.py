@@ -1,24 +1,24 @@
-"""An answer for those whose request takes longer than a stop may."""
+"""A 503 for requests that are still running when a server has to stop."""
 
 import asyncio
 from http import HTTPStatus
 
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fedbandit.web.errors import error_response
 
-class NotNowIfCutOff:
-    """Answers 503 to a request that is cut off because the server ends.
 
-    uvicorn gives requests some seconds when it is told to stop, and cancels those that are left. It
-    cancels none before.
+class AnswerCutOff:
+    """Middleware that answers 503 to a request which uvicorn cancels.
+
+    uvicorn cancels requests for one reason: it was told to stop, and the time for that is over.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; if it is cut off before its answer has begun, answer it."""
+        """Pass the request on; if it is cancelled before its answer has begun, answer 503."""
         answered = False
 
         async def noting(message: Message) -> None:
@@ -31,10 +31,7 @@ class NotNowIfCutOff:
         except asyncio.CancelledError:
             if scope["type"] != "http" or answered:
                 raise
-            await _not_now()(scope, receive, send)
-
-
-def _not_now() -> JSONResponse:
-    error = {"field": "server", "message": "it is stopping, and this took too long to be finished"}
-    headers = {"Retry-After": "1", "Connection": "close", "Cache-Control": "no-store"}
-    return JSONResponse({"error": error}, HTTPStatus.SERVICE_UNAVAILABLE, headers)
+            message = "it is stopping, and this request was not finished in time"
+            headers = {"Retry-After": "1", "Connection": "close", "Cache-Control": "no-store"}
+            not_now = HTTPStatus.SERVICE_UNAVAILABLE
+            await error_response(not_now, "server", message, headers)(scope, receive, send)

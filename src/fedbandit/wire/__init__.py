@@ -32,7 +32,6 @@ from fedbandit.wire.envelopes import (
 from fedbandit.wire.messages import decode, encode
 
 MEDIA_TYPE: Final = "application/vnd.fedbandit+msgpack"
-NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 __all__ = [
     "FORMAT",
@@ -40,7 +39,6 @@ __all__ = [
     "LARGEST",
     "LIFE_BYTES",
     "MEDIA_TYPE",
-    "NAME",
     "WIDTH",
     "Joined",
     "Limits",

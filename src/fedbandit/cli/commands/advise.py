@@ -1,23 +1,17 @@
-"""``fedbandit advise``: which sketch size suits some data."""
+"""``fedbandit advise``: recommend a sketch size for some data."""
 
 import sys
-from argparse import Action, ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Mapping
 from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from fedbandit.cli.command import Command
-from fedbandit.cli.options import (
-    add_jobs,
-    directory,
-    not_negative,
-    numbers,
-    positive,
-    setting,
-    share,
-)
+from fedbandit.cli.command import Add, Command
+from fedbandit.cli.options import add_jobs
+from fedbandit.cli.settings import add_set, settings
 from fedbandit.cli.table import show_table
+from fedbandit.cli.values import directory, not_negative, numbers, positive, share
 from fedbandit.errors import InvalidParameter, complaint, unknown
 
 if TYPE_CHECKING:
@@ -26,7 +20,7 @@ if TYPE_CHECKING:
     from fedbandit.lab.analysis.recommendation import Measured
 
 SIMULATED: Mapping[str, Any] = {"dimension": 50, "arms": 10, "agents": 10}
-"""What a synthetic world is unless told otherwise."""
+"""Parameters of a synthetic world unless set otherwise."""
 
 OPTIONS = ("sizes", "trials", "rounds", "radius", "tolerance")
 """Options that are arguments of ``lab.advise``, which has their defaults."""
@@ -36,74 +30,50 @@ fedbandit advise satimage
 fedbandit advise visits.csv --set target_column=bought --set target=yes --out advice
 fedbandit advise synthetic --set dimension=50 --set spectrum=power-law --set decay=1.0
 
-prints how fast the spectrum of the played arms falls, what messages of a few sketch sizes weigh,
-what each size cost in regret on the same tapes, and which one to take: the smallest whose loss, to
-the end of its 95 % interval, is at most --tolerance of what FedLinUCB gains over Random."""
+prints, for a few sketch sizes: the share of the arms' spectrum that a sketch drops, the bytes of a
+message, and the measured regret. It recommends the smallest size whose loss, at the upper end of
+its 95 % interval, is at most --tolerance of FedLinUCB's lead over Random."""
 
 
-def _define(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument(
-            "data",
-            metavar="DATA",
-            help="a CSV, NPZ or Parquet file, satimage, mfeat-zernike, openml:ID, or a world",
-        ),
-        parser.add_argument(
-            "--set",
-            type=setting,
-            action="append",
-            default=[],
-            dest="settings",
-            metavar="NAME=VALUE",
-            help="a parameter of the world (`fedbandit list worlds`); may be repeated; "
-            "seed is the first trial's",
-        ),
-        parser.add_argument(
-            "--sizes",
-            type=numbers,
-            metavar="L,L,...",
-            help="sketch sizes to try (default: 0.1 d, 0.2 d, 0.4 d, 0.6 d and d + 1)",
-        ),
-        *_define_effort(parser),
-        parser.add_argument(
-            "--out",
-            type=directory,
-            metavar="DIR",
-            help="directory for figure, CSV, JSON and runs; without one, none is kept",
-        ),
-    ]
-
-
-def _define_effort(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument(
-            "--trials", type=positive, metavar="N", help="tapes that each size plays (default: 5)"
-        ),
-        parser.add_argument(
-            "--rounds", type=positive, metavar="N", help="of each tape (default: 3000)"
-        ),
-        parser.add_argument(
-            "--radius",
-            type=not_negative,
-            metavar="R",
-            help="constant radius of every algorithm (default: of 0.01, 0.03, 0.1, 0.3 and 1 the "
-            "best for FedLinUCB on two tapes of other seeds)",
-        ),
-        parser.add_argument(
-            "--tolerance",
-            type=share,
-            metavar="SHARE",
-            help="what a size may lose of FedLinUCB's lead over Random (default: 0.02)",
-        ),
-        add_jobs(parser),
-    ]
+def _define(add: Add) -> None:
+    told = "a CSV, NPZ or Parquet file, satimage, mfeat-zernike, openml:ID, or a world"
+    add("data", metavar="DATA", help=told)
+    add_set(add, of="the world, or seed (of the first trial)", topic="worlds")
+    add(
+        "--sizes",
+        type=numbers,
+        metavar="L,L,...",
+        help="sketch sizes to try (default: 0.1 d, 0.2 d, 0.4 d, 0.6 d and d + 1)",
+    )
+    add("--trials", type=positive, metavar="N", help="trials of each size (default: 5)")
+    add("--rounds", type=positive, metavar="N", help="rounds per trial (default: 3000)")
+    add(
+        "--radius",
+        type=not_negative,
+        metavar="R",
+        help="constant radius of every algorithm (default: of 0.01, 0.03, 0.1, 0.3 and 1 the "
+        "best for FedLinUCB in two trials with other seeds)",
+    )
+    add(
+        "--tolerance",
+        type=share,
+        metavar="SHARE",
+        help="share of FedLinUCB's lead over Random that a size may lose (default: 0.02)",
+    )
+    add_jobs(add)
+    add(
+        "--out",
+        type=directory,
+        metavar="DIR",
+        help="directory for figure, CSV, JSON and runs (default: nothing is written)",
+    )
 
 
 def _execute(arguments: Namespace) -> None:
     from fedbandit.lab import advise, progress_on
     from fedbandit.lab.advice.files import write_advice
 
-    name, world = _world(arguments.data, arguments.settings)
+    name, world = _world(arguments.data, settings(arguments.settings))
     stated = {option: value for option in OPTIONS if (value := vars(arguments)[option]) is not None}
     advice = advise(
         world,
@@ -119,15 +89,14 @@ def _execute(arguments: Namespace) -> None:
             print(path)
 
 
-def _world(data: str, settings: Sequence[tuple[str, Any]]) -> "tuple[str, SeededWorld]":
+def _world(data: str, given: Mapping[str, Any]) -> "tuple[str, SeededWorld]":
     """Return a name for the world and the world; a data set is read once for all trials."""
     from dataclasses import replace
 
-    from fedbandit.lab.runs.parameters import build
+    from fedbandit.parameters import build
     from fedbandit.worlds import BUNDLED, WORLDS, Classification, Synthetic
     from fedbandit.worlds.loading import OPENML, is_path
 
-    given = dict(settings)
     if data == "synthetic":
         return data, build(Synthetic, {**SIMULATED, **given}, place="world")
     if data != "classification":
@@ -138,7 +107,7 @@ def _world(data: str, settings: Sequence[tuple[str, Any]]) -> "tuple[str, Seeded
             got, expected = f"{given['data']!r} beside {data!r}", "one of the two"
             fix = "Leave --set data=... out."
             raise InvalidParameter(complaint("data", got=got, expected=expected, fix=fix))
-        given["data"] = data
+        given = {**given, "data": data}
     world = build(Classification, given, place="world")
     return world.dataset.name, replace(world, data=world.dataset, target_column=None)
 
@@ -152,7 +121,7 @@ def _show(advice: "Advice") -> None:
 
 
 def _folded(sentence: str) -> str:
-    """Break lines between words where a person is watching; programs get one line."""
+    """Wrap the sentence on a terminal; keep it on one line elsewhere."""
     if not sys.stdout.isatty():
         return sentence
     return fill(sentence, width=max(20, get_terminal_size().columns))
@@ -177,7 +146,7 @@ def _show_prospects(advice: "Advice") -> None:
         for each in advice.prospects
     ]
     show_table(title, header, rows)
-    print("tail: share of the trace past the l - 1 directions that a sketch of size l keeps")
+    print("tail: share of the trace outside the l - 1 directions that a sketch of size l keeps")
 
 
 def _show_measured(advice: "Advice") -> None:
@@ -207,7 +176,7 @@ def _cells(each: "Measured", advice: "Advice") -> list[str]:
 
 ADVISE = Command(
     name="advise",
-    summary="Say which sketch size suits some data: spectrum, bytes, measured regret.",
+    summary="Recommend a sketch size for some data, from spectrum, bytes and measured regret.",
     example=EXAMPLE,
     define=_define,
     execute=_execute,

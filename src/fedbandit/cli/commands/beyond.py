@@ -1,17 +1,15 @@
-"""``fedbandit beyond``: our settings of FSCLB against the paper's own."""
+"""``fedbandit beyond``: compare FSCLB.lean with the paper's FSCLB and FedLinUCB."""
 
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 
-from fedbandit.cli.command import Command
+from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_jobs, add_out, add_trials
 
 
-def _define(parser: ArgumentParser) -> list[Action]:
-    return [
-        add_out(parser, holds="tables, figures and runs"),
-        *add_trials(parser, quick="a minute or two"),
-        add_jobs(parser),
-    ]
+def _define(add: Add) -> None:
+    add_out(add, holds="tables, figures and runs")
+    add_trials(add, quick="a minute or two")
+    add_jobs(add)
 
 
 def _execute(arguments: Namespace) -> None:

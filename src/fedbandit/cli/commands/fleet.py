@@ -1,16 +1,17 @@
-"""``fedbandit fleet``: many agents at once, and what they sent."""
+"""``fedbandit fleet``: run many agents at once, and show what they sent."""
 
 import sys
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from fedbandit.cli.command import Command
-from fedbandit.cli.options import add_cafile, directory, positive
+from fedbandit.cli.command import Add, Command
+from fedbandit.cli.options import add_cafile, add_state_dir
 from fedbandit.cli.table import show_table
+from fedbandit.cli.values import positive
 from fedbandit.errors import DataError, InvalidParameter, complaint
 
 if TYPE_CHECKING:
@@ -21,79 +22,38 @@ WORLDS = ("synthetic", "satimage", "mfeat-zernike")
 EXAMPLE = """\
 fedbandit fleet --agents 50 --world synthetic --rounds 20000
 
-runs against a coordinator of its own. Against yours, whose model says what a fleet needs to know:
+starts a coordinator of its own, with a new model. Against one that runs, with a model it has:
 
   fedbandit fleet --agents 50 --coordinator http://127.0.0.1:8400 --model news"""
 
 
-def _define(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument(
-            "--agents", type=positive, default=10, metavar="N", help="how many (default: 10)"
-        ),
-        parser.add_argument(
-            "--rounds",
-            type=positive,
-            default=10_000,
-            metavar="N",
-            help="decisions (default: 10000)",
-        ),
-        parser.add_argument(
-            "--world",
-            choices=WORLDS,
-            default="synthetic",
-            help="what they face (default: synthetic)",
-        ),
-        parser.add_argument(
-            "--seed", type=int, default=0, metavar="N", help="its seed (default: 0)"
-        ),
-        parser.add_argument(
-            "--dimension", type=positive, metavar="D", help="of a synthetic world (default: 50)"
-        ),
-        parser.add_argument(
-            "--arms",
-            type=positive,
-            metavar="K",
-            help="of a synthetic world (default: 10)",
-        ),
-        parser.add_argument(
-            "--sketch-size", type=positive, metavar="L", help="of the model (default: 0.4 D)"
-        ),
-        parser.add_argument("--lean", action="store_true", help="FSCLB.lean in place of FSCLB"),
-        *_define_coordinator(parser),
-        parser.add_argument(
-            "--in-step",
-            action="store_true",
-            help="wait for every answer: the same arms and uploads as in a simulation",
-        ),
-    ]
-
-
-def _define_coordinator(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument(
-            "--coordinator", metavar="URL", help="a running one (default: one of its own)"
-        ),
-        parser.add_argument("--model", default="fleet", metavar="NAME", help="default: fleet"),
-        parser.add_argument(
-            "--tokens", type=Path, metavar="FILE", help="a line AGENT TOKEN for each, agent-0 first"
-        ),
-        add_cafile(parser),
-        parser.add_argument(
-            "--state-dir", type=directory, metavar="DIR", help="where agents keep their states"
-        ),
-    ]
+def _define(add: Add) -> None:
+    add("--agents", type=positive, default=10, metavar="N", help="number of agents (default: 10)")
+    told = "decisions of all agents together (default: 10000)"
+    add("--rounds", type=positive, default=10_000, metavar="N", help=told)
+    told = "where arms and rewards come from (default: synthetic)"
+    add("--world", choices=WORLDS, default="synthetic", help=told)
+    add("--seed", type=int, default=0, metavar="N", help="seed of the world (default: 0)")
+    told = "dimension of a synthetic world (default: the model's, or 50)"
+    add("--dimension", type=positive, metavar="D", help=told)
+    add("--arms", type=positive, metavar="K", help="arms of a synthetic world (default: 10)")
+    told = "sketch size of the model (default: 0.4 D)"
+    add("--sketch-size", type=positive, metavar="L", help=told)
+    add("--lean", action="store_true", help="a model of FSCLB.lean, not FSCLB")
+    told = "a running coordinator (default: start one for this run)"
+    add("--coordinator", metavar="URL", help=told)
+    add("--model", default="fleet", metavar="NAME", help="name of the model (default: fleet)")
+    told = "file with a line AGENT TOKEN for every agent: agent-0, agent-1, ..."
+    add("--tokens", type=Path, metavar="FILE", help=told)
+    add_cafile(add)
+    add_state_dir(add)
+    told = "wait for every answer: the same arms and uploads as in a simulation"
+    add("--in-step", action="store_true", help=told)
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.cli.fleet_play import (
-        Fleet,
-        ledger,
-        not_delivered,
-        play,
-        sent_by,
-        sent_by_fedlinucb,
-    )
+    from fedbandit.cli.fleet.playing import Fleet, not_delivered, play
+    from fedbandit.cli.fleet.traffic import compared, traffic_of, traffic_of_fedlinucb
 
     tokens = _tokens(arguments.tokens)
     with _coordinator(arguments) as url:
@@ -110,12 +70,12 @@ def _execute(arguments: Namespace) -> None:
             rewards = play(
                 fleet, world, arguments.rounds, in_step=arguments.in_step, stream=sys.stderr
             )
-            sent = sent_by(fleet)
+            sent = traffic_of(fleet)
         finally:
             delivered = fleet.close()
     title = f"{arguments.agents} agents, {arguments.rounds:,} decisions, {rewards:.4f} a decision"
-    other = sent_by_fedlinucb(fleet.recipe, world, arguments.rounds)
-    rows = ledger(fleet.recipe.name, sent, other)
+    other = traffic_of_fedlinucb(fleet.recipe, world, arguments.rounds)
+    rows = compared(fleet.recipe.name, sent, other)
     show_table(title, ("", "uploads", "bytes up", "bytes down", "bytes"), rows)
     if not delivered:
         raise not_delivered(fleet, arguments.state_dir)
@@ -123,15 +83,15 @@ def _execute(arguments: Namespace) -> None:
 
 @contextmanager
 def _coordinator(arguments: Namespace) -> Iterator[str]:
-    """Yield the address of the coordinator, made for the occasion unless one is given."""
+    """Yield the URL of the coordinator given, or of one that runs as long as this block."""
     if arguments.coordinator is not None:
         for option, given in (("--sketch-size", arguments.sketch_size), ("--lean", arguments.lean)):
             if given:
-                fix, expected = "Leave it out: the model says.", "none with --coordinator"
-                raise InvalidParameter(complaint(option, got=given, expected=expected, fix=fix))
+                said = f"{option} has no effect with --coordinator: the model says it."
+                raise InvalidParameter(f"{said} Leave it out.")
         yield arguments.coordinator
         return
-    from fedbandit.cli.private_coordinator import private_coordinator
+    from fedbandit.service.private import private_coordinator
 
     with TemporaryDirectory(prefix="fedbandit-") as place:
         recipe = _recipe(arguments)
@@ -153,17 +113,14 @@ def _recipe(arguments: Namespace) -> "Recipe":
 
 
 def _world(arguments: Namespace, dimension: int | None) -> "World":
-    """Return the world, of the model's dimension where that is known."""
+    """Return the world; a synthetic one has the model's dimension unless told otherwise."""
     from fedbandit.worlds import Classification, Synthetic
 
     if arguments.world != "synthetic":
         for option, value in (("--dimension", arguments.dimension), ("--arms", arguments.arms)):
             if value is not None:
-                expected, fix = (
-                    f"none with --world {arguments.world}",
-                    "Leave it out: data has one.",
-                )
-                raise InvalidParameter(complaint(option, got=value, expected=expected, fix=fix))
+                said = f"{option} has no effect with --world {arguments.world}: the data says it."
+                raise InvalidParameter(f"{said} Leave it out.")
         return Classification(data=arguments.world, agents=arguments.agents, seed=arguments.seed)
     return Synthetic(
         dimension=arguments.dimension or dimension or 50,
@@ -179,14 +136,14 @@ def _tokens(file: Path | None) -> dict[str, str]:
     try:
         lines = file.read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        expected, fix = "a file of lines AGENT TOKEN", "Look at --tokens."
+        expected, fix = "a file of lines AGENT TOKEN", "Check the path after --tokens."
         message = complaint(f"tokens in {file}", got=str(error), expected=expected, fix=fix)
         raise DataError(message) from error
     return dict(_pair(file, i, line) for i, line in enumerate(lines, 1) if line.strip())
 
 
 def _pair(file: Path, number: int, line: str) -> tuple[str, str]:
-    """Return an agent and its token. What an unreadable line says is not repeated: it is secret."""
+    """Return an agent and its token. An error does not quote the line: it may hold a secret."""
     words = line.split()
     if len(words) != 2:
         got, expected = f"{len(words)} words" if len(words) > 1 else "1 word", "two: AGENT TOKEN"
@@ -198,7 +155,7 @@ def _pair(file: Path, number: int, line: str) -> tuple[str, str]:
 
 FLEET = Command(
     name="fleet",
-    summary="Run many agents against a coordinator, and show what they sent.",
+    summary="Run many agents against a coordinator, and compare what they sent with FedLinUCB.",
     example=EXAMPLE,
     define=_define,
     execute=_execute,

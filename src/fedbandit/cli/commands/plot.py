@@ -1,31 +1,18 @@
-"""``fedbandit plot``: figures of stored runs."""
+"""``fedbandit plot``: draw figures of stored runs."""
 
 import sys
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 
-from fedbandit.cli.command import Command
-from fedbandit.cli.options import directory, words
-from fedbandit.errors import DataError, complaint
+from fedbandit.cli.command import Add, Command
+from fedbandit.cli.values import directory, words
+from fedbandit.errors import DataError
 
 
-def _define(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument(
-            "directory", type=directory, metavar="DIR", help="the --out of an earlier run"
-        ),
-        parser.add_argument(
-            "--out",
-            type=directory,
-            metavar="DIR",
-            help="directory for the figures (default: DIR/figures)",
-        ),
-        parser.add_argument(
-            "--format",
-            type=words,
-            metavar="LIST",
-            help="some of png,svg,pdf (default: all)",
-        ),
-    ]
+def _define(add: Add) -> None:
+    add("directory", type=directory, metavar="DIR", help="the --out directory of an earlier run")
+    told = "directory for the figures (default: DIR/figures)"
+    add("--out", type=directory, metavar="DIR", help=told)
+    add("--format", type=words, metavar="LIST", help="some of png,svg,pdf (default: all)")
 
 
 def _execute(arguments: Namespace) -> None:
@@ -50,12 +37,11 @@ def _execute(arguments: Namespace) -> None:
 
 
 def _nothing_to_draw(place: str, broken: int) -> DataError:
-    got, fix = f"no finished runs in {place}", "Run an experiment first: fedbandit run SPEC.toml."
     if broken:
-        got = f"{broken} files in {place}, none of them a whole record"
-        fix = "Run the command that made them again: it makes anew what is broken."
-    expected = "the --out directory of an earlier run"
-    return DataError(complaint("plot", got=got, expected=expected, fix=fix))
+        fix = "Run the command that wrote them again: it repeats the damaged runs."
+        return DataError(f"plot: all {broken} files in {place} are damaged. {fix}")
+    fix = "Give the --out directory of an earlier `fedbandit run SPEC.toml --out DIR`."
+    return DataError(f"plot: there are no finished runs in {place}. {fix}")
 
 
 PLOT = Command(

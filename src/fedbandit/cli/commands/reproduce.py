@@ -1,20 +1,21 @@
-"""``fedbandit reproduce``: the paper's experiments."""
+"""``fedbandit reproduce``: repeat the paper's experiments."""
 
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 
-from fedbandit.cli.command import Command
+from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_jobs, add_out, add_trials
 
 
-def _define(parser: ArgumentParser) -> list[Action]:
-    return [
-        add_out(parser, holds="figures, tables, report and runs"),
-        *add_trials(parser, quick="about a minute on two CPUs"),
-        parser.add_argument(
-            "--all", action="store_true", dest="every_recipe", help="run every recipe there is"
-        ),
-        add_jobs(parser),
-    ]
+def _define(add: Add) -> None:
+    add_out(add, holds="figures, tables, report and runs")
+    add_trials(add, quick="about a minute on two CPUs")
+    add(
+        "--all",
+        action="store_true",
+        dest="every_recipe",
+        help="run all recipes, not the paper's alone",
+    )
+    add_jobs(add)
 
 
 def _execute(arguments: Namespace) -> None:
@@ -32,7 +33,7 @@ def _execute(arguments: Namespace) -> None:
 
 REPRODUCE = Command(
     name="reproduce",
-    summary="Repeat the paper's experiments and report what holds.",
+    summary="Repeat the paper's experiments and report which of its claims hold.",
     example="fedbandit reproduce --quick --out demo\nfedbandit reproduce --trials 20 --out results",
     define=_define,
     execute=_execute,

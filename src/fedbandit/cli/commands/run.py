@@ -1,11 +1,11 @@
-"""``fedbandit run``: an experiment from a spec file."""
+"""``fedbandit run``: run an experiment from a spec file."""
 
 import sys
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedbandit.cli.command import Command
+from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_jobs, add_out
 from fedbandit.cli.table import show_table
 
@@ -36,15 +36,13 @@ where compare.toml says, for example:
   kind = "FedLinUCB"
   radius = 0.3
 
-Break it off at any moment: the same command goes on where it stopped."""
+Interrupt it at any time: the same command continues where it stopped."""
 
 
-def _define(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument("spec", type=Path, metavar="SPEC.toml", help="what to compare"),
-        add_out(parser, holds="runs and summary"),
-        add_jobs(parser),
-    ]
+def _define(add: Add) -> None:
+    add("spec", type=Path, metavar="SPEC.toml", help="worlds and recipes to compare")
+    add_out(add, holds="runs and summary")
+    add_jobs(add)
 
 
 def _execute(arguments: Namespace) -> None:
@@ -61,7 +59,7 @@ def _execute(arguments: Namespace) -> None:
     print(f"table:   {results.directory / 'summary.csv'}")
     print(f"runs:    {results.directory / 'runs'} (Parquet)")
     if (results.directory / "earlier").exists():
-        print(f"earlier: {results.directory / 'earlier'} (runs of other settings, kept aside)")
+        print(f"earlier: {results.directory / 'earlier'} (runs of earlier versions of the spec)")
     print(f"figures: fedbandit plot {results.directory}")
 
 
@@ -73,7 +71,7 @@ def _cells(row: "Row") -> list[str]:
 
 RUN = Command(
     name="run",
-    summary="Run every recipe of a spec on every world of it, and go on where it was broken off.",
+    summary="Run an experiment: every recipe of a spec file on every one of its worlds.",
     example=EXAMPLE,
     define=_define,
     execute=_execute,

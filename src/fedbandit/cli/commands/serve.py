@@ -1,15 +1,14 @@
-"""``fedbandit serve``: the coordinator."""
+"""``fedbandit serve``: run the coordinator."""
 
-import logging
-import sys
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedbandit.cli.command import Command
-from fedbandit.cli.options import add_allow_host, positive, seconds
-from fedbandit.cli.stores import add_store, store_url
-from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.cli.command import Add, Command
+from fedbandit.cli.options import add_store, store_url
+from fedbandit.cli.serving import add_allow_host, add_listen, announce, log_to_stderr
+from fedbandit.cli.values import positive, seconds
+from fedbandit.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from fedbandit.service.http.address import Tls
@@ -17,54 +16,27 @@ if TYPE_CHECKING:
 EXAMPLE = """\
 fedbandit serve --store sqlite:///fedbandit.db --listen 127.0.0.1:8400
 
-Models and tokens are made on the same store, before or while it serves:
+Create models and tokens in the same store, before it runs or while it does:
 
   fedbandit model create news --dimension 100 --sketch-size 40
   fedbandit token create news phone-7"""
 
 
-def _define(parser: ArgumentParser) -> list[Action]:
-    return [
-        add_store(parser),
-        parser.add_argument(
-            "--listen",
-            default="127.0.0.1:8400",
-            metavar="HOST:PORT",
-            help="where to listen (default: 127.0.0.1:8400; port 0 is any that is free)",
-        ),
-        parser.add_argument("--tls-cert", type=Path, metavar="PEM", help="certificate (chain)"),
-        parser.add_argument("--tls-key", type=Path, metavar="PEM", help="its key"),
-        parser.add_argument(
-            "--open", action="store_true", help="ask for no tokens: whoever can connect may talk"
-        ),
-        add_allow_host(parser, when="with --open: "),
-        parser.add_argument(
-            "--insecure",
-            action="store_true",
-            help="listen outside loopback without TLS or tokens, behind a proxy say",
-        ),
-        parser.add_argument(
-            "--queue",
-            type=positive,
-            default=256,
-            metavar="N",
-            help="syncs under way at once; more are told to come back (default: 256)",
-        ),
-        parser.add_argument(
-            "--body-seconds",
-            type=seconds,
-            default=10.0,
-            metavar="S",
-            help="time for a sender to send its body (default: 10)",
-        ),
-        parser.add_argument(
-            "--idle-seconds",
-            type=seconds,
-            default=30.0,
-            metavar="S",
-            help="time after which a connection without a request is cut (default: 30)",
-        ),
-    ]
+def _define(add: Add) -> None:
+    add_store(add)
+    add_listen(add, "127.0.0.1:8400")
+    add("--tls-cert", type=Path, metavar="PEM", help="certificate (chain); serves https")
+    add("--tls-key", type=Path, metavar="PEM", help="private key of the certificate")
+    add("--open", action="store_true", help="ask for no tokens: accept any agent that connects")
+    add_allow_host(add, when="with --open: ")
+    told = "allow other addresses than loopback without TLS or tokens, behind a proxy for example"
+    add("--insecure", action="store_true", help=told)
+    told = "uploads in progress at once; more get 503 and retry later (default: 256)"
+    add("--queue", type=positive, default=256, metavar="N", help=told)
+    told = "seconds in which the body of a request has to arrive (default: 10)"
+    add("--body-seconds", type=seconds, default=10.0, metavar="S", help=told)
+    told = "seconds after which a connection without a request is closed (default: 30)"
+    add("--idle-seconds", type=seconds, default=30.0, metavar="S", help=told)
 
 
 def _execute(arguments: Namespace) -> None:
@@ -80,17 +52,21 @@ def _execute(arguments: Namespace) -> None:
         body_seconds=arguments.body_seconds,
         idle_seconds=arguments.idle_seconds,
     )
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    url, insecure = store_url(arguments), arguments.insecure
-    serve(url, address, settings=settings, tls=tls, insecure=insecure, announce=_say)
+    log_to_stderr()
+    serve(
+        store_url(arguments),
+        address,
+        settings=settings,
+        tls=tls,
+        insecure=arguments.insecure,
+        announce=announce("serving"),
+    )
 
 
 def _allowed_hosts(arguments: Namespace) -> frozenset[str]:
     if arguments.allow_host and not arguments.open:
-        fix = "Leave it out: with tokens any name will do."
-        got, expected = ", ".join(arguments.allow_host), "none without --open"
-        raise InvalidParameter(complaint("--allow-host", got=got, expected=expected, fix=fix))
+        said = "--allow-host is for --open alone: with tokens, any host name is answered."
+        raise InvalidParameter(f"{said} Leave it out, or add --open.")
     return frozenset(name.lower() for name in arguments.allow_host)
 
 
@@ -100,19 +76,13 @@ def _tls(arguments: Namespace) -> "Tls | None":
     if arguments.tls_cert is None and arguments.tls_key is None:
         return None
     if arguments.tls_cert is None or arguments.tls_key is None:
-        fix = "Give --tls-cert and --tls-key, or neither."
-        message = complaint("TLS", got="one of two files", expected="both", fix=fix)
-        raise InvalidParameter(message)
+        raise InvalidParameter("TLS needs both files. Give --tls-cert and --tls-key, or neither.")
     return Tls(certificate=arguments.tls_cert, key=arguments.tls_key)
-
-
-def _say(address: str) -> None:
-    print(f"fedbandit: serving at {address}", flush=True)
 
 
 SERVE = Command(
     name="serve",
-    summary="Run a coordinator: merge what agents upload, exactly once and durably.",
+    summary="Run a coordinator: merge what agents upload, each upload exactly once, on disk.",
     example=EXAMPLE,
     define=_define,
     execute=_execute,

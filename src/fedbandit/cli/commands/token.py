@@ -1,14 +1,12 @@
-"""``fedbandit token``: who may talk to a coordinator, managed in its store."""
+"""``fedbandit token``: the secrets with which agents sign in, managed in a coordinator's store."""
 
-import re
 import sys
 import time
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 
-from fedbandit.cli.command import Command
-from fedbandit.cli.stores import add_store, opened
+from fedbandit.cli.command import Add, Command
+from fedbandit.cli.options import add_store, opened_store
 from fedbandit.cli.table import show_table
-from fedbandit.cli.verbs import Verb, define_verbs, execute_verb
 from fedbandit.errors import InvalidParameter, complaint
 
 EXAMPLE = """\
@@ -18,68 +16,48 @@ fedbandit token list
 fedbandit token revoke phone-7-1a2b3c4d"""
 
 
-def _define_create(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument("model", nargs="?", metavar="MODEL", help="the one model it opens"),
-        parser.add_argument("agent", nargs="?", metavar="AGENT", help="the one agent it opens"),
-        parser.add_argument(
-            "--admin", action="store_true", help="for /metrics instead of an agent"
-        ),
-        parser.add_argument("--name", metavar="NAME", help="what to call it when revoking it"),
-        add_store(parser),
-    ]
+def _define_create(add: Add) -> None:
+    add("model", nargs="?", metavar="MODEL", help="model that the agent may use")
+    add("agent", nargs="?", metavar="AGENT", help="agent that the token is for")
+    add("--admin", action="store_true", help="a token for /metrics, not for an agent")
+    add("--name", metavar="NAME", help="name of the token, for revoke (default: made from AGENT)")
+    add_store(add)
 
 
 def _create(arguments: Namespace) -> None:
-    from fedbandit.service.models.model import check_name
     from fedbandit.service.tokens import new_token
+    from fedbandit.terms import check_name
 
     given = [word for word in (arguments.model, arguments.agent) if word is not None]
     if len(given) != (0 if arguments.admin else 2):
-        fix = "Write: fedbandit token create MODEL AGENT, or fedbandit token create --admin."
         expected = "a model and an agent, or --admin alone"
         got = " ".join([*given, *["--admin"] * arguments.admin]) or "nothing"
+        fix = "For example: fedbandit token create news phone-7."
         raise InvalidParameter(complaint("token", got=got, expected=expected, fix=fix))
     if arguments.agent is not None:
         check_name("agent", arguments.agent)
     if arguments.name is not None:
-        _check_name(arguments.name)
+        check_name("token name", arguments.name)
     secret, token = new_token(model=arguments.model, agent=arguments.agent, name=arguments.name)
-    with opened(arguments) as store:
+    with opened_store(arguments) as store:
         store.add_token(token)
     print(secret)
-    print(f"named {token.name}; it is not shown again", file=sys.stderr)
+    print(f"named {token.name}; copy it now, it is not shown again", file=sys.stderr)
 
 
-def _check_name(name: str) -> None:
-    """Refuse a name that would be awkward to type, or to tell from others in a list."""
-    from fedbandit.wire import NAME
-
-    if not re.fullmatch(NAME, name):
-        expected = "1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
-        fix = "Choose a plain one: it is what revoke is told."
-        raise InvalidParameter(complaint("token name", got=repr(name), expected=expected, fix=fix))
-
-
-def _define_revoke(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument("name", metavar="NAME", help="as list shows it"),
-        add_store(parser),
-    ]
+def _define_revoke(add: Add) -> None:
+    add("name", metavar="NAME", help="name of the token, as fedbandit token list shows it")
+    add_store(add)
 
 
 def _revoke(arguments: Namespace) -> None:
-    with opened(arguments) as store:
+    with opened_store(arguments) as store:
         store.revoke(arguments.name)
     print(f"{arguments.name}: revoked")
 
 
-def _define_list(parser: ArgumentParser) -> list[Action]:
-    return [add_store(parser)]
-
-
 def _list(arguments: Namespace) -> None:
-    with opened(arguments) as store:
+    with opened_store(arguments) as store:
         tokens = store.tokens()
     rows = [
         (
@@ -93,19 +71,14 @@ def _list(arguments: Namespace) -> None:
     show_table("Tokens", ("name", "model", "agent", "made"), rows)
 
 
-_VERBS = (
-    Verb("create", "Make a token and print it, once.", _define_create, _create),
-    Verb(
-        "revoke", "Take a token back; a coordinator follows in a second.", _define_revoke, _revoke
-    ),
-    Verb("list", "List the tokens by name; they themselves are not stored.", _define_list, _list),
-)
-
 TOKEN = Command(
     name="token",
     summary="Create, revoke and list the tokens with which agents talk to a coordinator.",
     example=EXAMPLE,
-    define=define_verbs(_VERBS),
-    execute=execute_verb(_VERBS),
     extra="service",
+    verbs=(
+        Command("create", "Create a token and print it, this one time.", _define_create, _create),
+        Command("revoke", "Revoke a token, within a second.", _define_revoke, _revoke),
+        Command("list", "List tokens by name; the secrets are not stored.", add_store, _list),
+    ),
 )

@@ -14,9 +14,9 @@ from fedbandit.core.agent import Agent
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Collect, Download, Upload
 from fedbandit.core.parts.choice import Turn
-from fedbandit.core.parts.reply import ToSender
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import InvalidMessage, InvalidParameter, InvalidState, complaint
+from fedbandit.errors import InvalidMessage, InvalidState, complaint
+from fedbandit.terms import check_served
 
 _MANY = 2**62
 
@@ -40,13 +40,13 @@ class Learner:
     @classmethod
     def fresh(cls, recipe: Recipe, life: bytes) -> "Learner":
         """Return one that has learned nothing."""
-        return cls(check_recipe(recipe).agent(0), Outbox(life=life), recipe)
+        return cls(check_served(recipe).agent(0), Outbox(life=life), recipe)
 
     @classmethod
     def restore(cls, recipe: Recipe, saved: Learned) -> "Learner":
         """Return the learner whose ``saved()`` this is."""
         try:
-            agent = Agent.restore(check_recipe(recipe), unpacked(saved.agent))
+            agent = Agent.restore(check_served(recipe), unpacked(saved.agent))
             outbox = Outbox(
                 life=saved.life,
                 born=saved.born,
@@ -164,16 +164,6 @@ class Learner:
             got, expected = f"fingerprint {fingerprint}", f"{self.fingerprint}, {self.recipe!r}"
             fix = "The model was made anew with another recipe: start with an empty state_dir."
             raise InvalidMessage(complaint("answer", got=got, expected=expected, fix=fix))
-
-
-def check_recipe(recipe: Recipe) -> Recipe:
-    """Raise InvalidParameter unless agents of this recipe can be answered one by one, and late."""
-    parts = recipe.parts
-    if parts.own_data or not parts.choice.learns or not isinstance(parts.reply, ToSender):
-        expected = "one that answers the sender alone: FSCLB or FedLinUCB"
-        fix = "Make the model of another recipe."
-        raise InvalidParameter(complaint("recipe", got=recipe.name, expected=expected, fix=fix))
-    return recipe
 
 
 def warm_up(recipe: Recipe) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fedbandit.core.checks import whole
 from fedbandit.core.recipes import RECIPES
 from fedbandit.errors import InvalidParameter, complaint, unknown
-from fedbandit.lab.runs.parameters import build, names
 from fedbandit.lab.runs.task import NamedWorld, Task
+from fedbandit.parameters import build, names
 from fedbandit.worlds import WORLDS
 
 if TYPE_CHECKING:

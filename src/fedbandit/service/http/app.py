@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import lru_cache
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -23,7 +22,8 @@ from fedbandit.service.refusal import Refusal, failed, not_now
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.tokens import bearer
-from fedbandit.web.described import PAGE_HEADERS
+from fedbandit.terms import NAME_RULE, is_name
+from fedbandit.web.openapi import PAGE_HEADERS
 
 _AGENT = "/v1/models/{model}/agents/{agent}"
 _DRAINED = 2**20  # of a body that is refused, to let its sender read the answer
@@ -220,15 +220,10 @@ def _header(request: Request, name: bytes) -> str:
     return ""
 
 
-@lru_cache(maxsize=20_000)
-def _is_name(name: str) -> bool:
-    return re.fullmatch(wire.NAME, name) is not None
-
-
 def _check_names(model: str, agent: str) -> None:
     for field, name in (("model", model), ("agent", agent)):
-        if not _is_name(name):
-            message = f"got {name[:80]!r}; expected a name of 1 to 64 of A-Z a-z 0-9 . _ -"
+        if not is_name(name):
+            message = f"got {name[:80]!r}; expected {NAME_RULE}"
             raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, field, message)
 
 

@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address
 from fedbandit.service.http.app import app_of
-from fedbandit.web.names import Names, OwnNamesOnly
+from fedbandit.web.host_names import HostCheck, HostNames
 
 
 def guarded(coordinator: Coordinator, address: Address) -> Starlette:
@@ -22,6 +22,6 @@ def guarded(coordinator: Coordinator, address: Address) -> Starlette:
 
     app, settings = app_of(coordinator), coordinator.settings
     if settings.open:
-        names = Names(listen=address.host, allowed=settings.allowed_hosts)
-        app.add_middleware(OwnNamesOnly, names=names, refused=count)
+        names = HostNames(listen=address.host, allowed=settings.allowed_hosts)
+        app.add_middleware(HostCheck, names=names, refused=count)
     return app

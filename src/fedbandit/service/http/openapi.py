@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from fedbandit import wire
-from fedbandit.web.described import ERROR, Described, error_of, json_of, page
+from fedbandit import terms, wire
+from fedbandit.web.openapi import ERROR, Described, error_of, json_of, page
 
 __all__ = ["DESCRIPTION", "page"]
 
@@ -18,7 +18,7 @@ def _name(what: str) -> Described:
         "name": what,
         "in": "path",
         "required": True,
-        "schema": {"type": "string", "pattern": f"^{wire.NAME}$"},
+        "schema": {"type": "string", "pattern": f"^{terms.NAME}$"},
     }
 
 

@@ -11,8 +11,9 @@ import msgspec
 
 from fedbandit.errors import DataError, FedbanditError, complaint
 from fedbandit.service.models.deduplication import Ledger, Life
-from fedbandit.service.models.model import check_name, new_incarnation, recipe_of, server_at
+from fedbandit.service.models.model import new_incarnation, recipe_of, server_at
 from fedbandit.service.storage.contract import Archive, Model, Token
+from fedbandit.terms import check_limits, check_name
 from fedbandit.wire import Limits
 
 _MAGIC = b"fedbandit model 1\n"
@@ -108,7 +109,7 @@ def read_archive(data: bytes, *, name: str | None = None) -> Archive:
 
 
 def _archive(wired: _Archive, name: str) -> Archive:
-    limits = Limits(**msgspec.structs.asdict(wired.model.limits))
+    limits = check_limits(Limits(**msgspec.structs.asdict(wired.model.limits)))
     fresh = {"name": check_name("model", name), "incarnation": new_incarnation()}
     model = Model(**{**msgspec.structs.asdict(wired.model), **fresh, "limits": limits})
     tokens = [_token(each, wired.model.name) for each in wired.tokens]

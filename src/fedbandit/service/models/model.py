@@ -1,13 +1,11 @@
 """Models: a recipe under a name, what it takes for possible, and its state as bytes."""
 
 import json
-import re
 import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
 from typing import Any, Final
 
 from fedbandit import wire
@@ -15,7 +13,6 @@ from fedbandit.core.identity import is_of_version_1, params_1
 from fedbandit.core.memory.contract import Sent
 from fedbandit.core.memory.summary import Sketch
 from fedbandit.core.messages import Download
-from fedbandit.core.parts.reply import ToSender
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import RECIPES
 from fedbandit.core.server import Server
@@ -28,18 +25,18 @@ from fedbandit.errors import (
     unknown,
 )
 from fedbandit.service.storage.contract import Model
+from fedbandit.terms import SERVED, check_limits, check_name, check_served
 from fedbandit.wire import Limits
 
 DEFAULT_LIMITS: Final = Limits(arm_norm=1e6, reward=1e6, count=10**9)
-SERVED: Final = ("FSCLB", "FedLinUCB")
 _ENVELOPE = 512  # more than all fields of a sync but its arrays
 
 
 def new_model(name: str, recipe: Recipe, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Model, bytes]:
     """Return a model that has merged nothing yet, and its state."""
     check_name("model", name)
-    _check_served(recipe)
-    _check_limits(limits)
+    check_served(recipe)
+    check_limits(limits)
     model = Model(
         name=name,
         incarnation=new_incarnation(),
@@ -57,15 +54,6 @@ def new_model(name: str, recipe: Recipe, *, limits: Limits = DEFAULT_LIMITS) -> 
 def new_incarnation() -> str:
     """Return what tells this model from any other that ever had its name."""
     return secrets.token_hex(8)
-
-
-def check_name(kind: str, name: str) -> str:
-    """Return a name of a model or agent, if it can be one."""
-    if not re.fullmatch(wire.NAME, name):
-        expected = "1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
-        fix = "It is a part of addresses: choose a plain one."
-        raise InvalidParameter(complaint(kind, got=repr(name), expected=expected, fix=fix))
-    return name
 
 
 def recipe_named(name: str, params: Mapping[str, Any]) -> Recipe:
@@ -143,28 +131,6 @@ class Served:
         d = self.recipe.dimension
         rows = self.empty.size - 1 if isinstance(self.empty, Sketch) else d
         return wire.WIDTH * d * (rows + 1) + _ENVELOPE
-
-
-def _check_served(recipe: Recipe) -> None:
-    parts = recipe.parts
-    blind = not parts.choice.learns or parts.shared
-    if parts.own_data or blind or not isinstance(parts.reply, ToSender):
-        expected = "one whose server answers the sender alone: " + " or ".join(SERVED)
-        fix = "The others run in simulations: fedbandit run."
-        raise InvalidParameter(complaint("recipe", got=recipe.name, expected=expected, fix=fix))
-
-
-def _check_limits(limits: Limits) -> None:
-    for name, value in (("arm norm", limits.arm_norm), ("reward", limits.reward)):
-        if not (isfinite(value) and 0 < value <= 1e30):
-            expected = "a number above 0 and at most 1e30"
-            message = complaint(f"largest {name}", got=value, expected=expected, fix="Change it.")
-            raise InvalidParameter(message)
-    if not 1 <= limits.count <= 10**15:
-        message = complaint(
-            "largest count", got=limits.count, expected="from 1 to 1e15", fix="Change it."
-        )
-        raise InvalidParameter(message)
 
 
 def _broken_state(got: str) -> str:

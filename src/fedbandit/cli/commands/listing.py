@@ -1,26 +1,20 @@
-"""``fedbandit list``: what there is to run."""
+"""``fedbandit list``: list recipes, worlds and data sets."""
 
 import inspect
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 
-from fedbandit.cli.command import Command
+from fedbandit.cli.command import Add, Command
 from fedbandit.cli.table import show_table
 from fedbandit.errors import unknown
 
 TOPICS = ("recipes", "worlds", "datasets")
 
 
-def _define(parser: ArgumentParser) -> list[Action]:
-    return [
-        parser.add_argument(
-            "topic",
-            nargs="?",
-            metavar="TOPIC",
-            help=f"only {', '.join(TOPICS[:-1])} or {TOPICS[-1]} (default: all)",
-        )
-    ]
+def _define(add: Add) -> None:
+    told = f"only {', '.join(TOPICS[:-1])} or {TOPICS[-1]} (default: all)"
+    add("topic", nargs="?", metavar="TOPIC", help=told)
 
 
 def _execute(arguments: Namespace) -> None:
@@ -43,7 +37,7 @@ def _execute(arguments: Namespace) -> None:
 def _show_factories(
     title: str, catalogue: Mapping[str, Callable[..., object]], *, hidden: str = ""
 ) -> None:
-    """Show what can stand in a spec; a world's seed cannot: the trial gives it."""
+    """Show the parameters that a spec can set; a world's seed is ``hidden``: each trial sets it."""
     rows = [
         (name, _parameters(factory, hidden=hidden), _first_line(factory))
         for name, factory in catalogue.items()
@@ -51,7 +45,7 @@ def _show_factories(
     header = ("kind", "parameters", "what it is")
     show_table(title, header, rows, wraps=header[1:])
     for name, default in _nested(catalogue.values()).items():
-        print(f"{name} is a table of its own: {_parameters(type(default))}")
+        print(f"{name} is a table: {_parameters(type(default))}")
 
 
 def _show_datasets() -> None:
@@ -65,9 +59,7 @@ def _show_datasets() -> None:
         rows.append((name, f"{n}", f"{p}", f"{world.dimension}", f"{classes}"))
     header = ("data", "rows", "features", "dimension", "classes (arms)")
     show_table("Data sets inside the package", header, rows)
-    print(
-        'Others by name in a spec: data = "openml:ID", or the path of a CSV, NPZ or Parquet file.'
-    )
+    print('A spec can also say data = "openml:ID", or the path of a CSV, NPZ or Parquet file.')
 
 
 def _parameters(factory: Callable[..., object], *, hidden: str = "") -> str:
@@ -83,7 +75,7 @@ def _written(default: object) -> str:
 
 
 def _nested(factories: Iterable[Callable[..., object]]) -> dict[str, object]:
-    """Return the defaults that have parameters of their own, by name."""
+    """Return the defaults that are tables, by name."""
     return {
         name: each.default
         for factory in factories

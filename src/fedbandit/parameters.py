@@ -1,4 +1,4 @@
-"""Call a recipe or a world with parameters from a file; errors name the place of a wrong one."""
+"""Build a recipe or a world from parameters of a spec file or ``--set``; say which one is wrong."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -33,10 +33,10 @@ def build(
     place: str,
     extra: tuple[str, ...] = (),
 ) -> T:
-    """Call ``factory`` with what was given under ``place``, a dotted name such as recipes.fsclb.
+    """Call ``factory`` with parameters that were given at ``place``, such as recipes.fsclb.
 
-    Names and types are checked first, so that an error names the place and the nearest valid name,
-    the expected type or the missing parameter. ``extra`` are further names valid at this place.
+    Names and types are checked first. An error says the place, and the nearest valid name, the
+    type, or the missing parameter. ``extra`` are names that are valid there besides.
     """
     parameters = inspect.signature(factory).parameters
     for name in given:
@@ -96,7 +96,7 @@ def _left_out(place: str, name: str) -> InvalidParameter:
 
 def _misfit(place: str, value: object, choices: Iterable[Any]) -> InvalidParameter:
     expected = " or ".join(dict.fromkeys(map(_in_words, choices)))
-    fix = f"Set {place} to {expected}."
+    fix = "See `fedbandit list` for every parameter and its default."
     return InvalidParameter(complaint(place, got=repr(value), expected=expected, fix=fix))
 
 

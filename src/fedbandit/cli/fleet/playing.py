@@ -1,4 +1,4 @@
-"""A fleet in one process: connects, plays a tape, and adds up what was sent."""
+"""A fleet of connected agents in one process, which plays the rounds of a world."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -9,25 +9,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, TextIO
 
-import numpy as np
-
-from fedbandit import wire
 from fedbandit.client import ConnectedAgent, Status, connect
-from fedbandit.core.memory.summary import empty_gram
-from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import FedLinUCB, PaperRadius
-from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.errors import InvalidParameter, Unreachable, complaint
-from fedbandit.simulation import simulate
 from fedbandit.worlds.round import World
 
 PATIENCE = 10.0
-"""Seconds to wait in the end for what is still to be delivered: once as it is due, once more."""
+"""Seconds to wait at the end for uploads that are due, and again when the agents are closed."""
 
 _AT_ONCE = 8
 _REFRESH = 0.25
-_WIDTH = 24  # of the live table's numbers, so that it does not change its shape all the time
+_WIDTH = 24  # of the live table's numbers, so that its columns do not jump
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +39,7 @@ class Fleet:
         state_dir: Path | None,
         cafile: str | None = None,
     ) -> "Fleet":
-        """Connect them all, some at a time."""
+        """Connect all agents, eight at a time."""
 
         def one(index: int) -> ConnectedAgent:
             name = f"agent-{index}"
@@ -57,7 +49,7 @@ class Fleet:
                 url, model=model, agent=name, token=token, state_dir=place, cafile=cafile
             )
 
-        first = one(0)  # if there is something wrong, say so once
+        first = one(0)  # alone, so that an error is told once
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return cls([first, *pool.map(one, range(1, agents))])
 
@@ -67,31 +59,34 @@ class Fleet:
         return self.agents[0].recipe
 
     def statuses(self) -> list[Status]:
-        """Return how each is doing."""
+        """Return the status of each agent."""
         return [agent.status() for agent in self.agents]
 
     def sync(self) -> None:
-        """Deliver what is due."""
+        """Deliver the uploads that are due."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(lambda agent: agent.sync(timeout=PATIENCE), self.agents))
 
     def close(self) -> bool:
-        """Close them all; say whether everything was delivered."""
+        """Close all agents; return whether everything was delivered."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             closed = pool.map(lambda agent: agent.close(timeout=PATIENCE), self.agents)
             return all(list(closed))
 
 
-class Shown(Protocol):
-    """Is told how far a fleet is."""
+class Show(Protocol):
+    """Shows the progress of a fleet."""
 
     def __call__(self, done: int, reward: float) -> None:
-        """Show that many decisions and their mean reward."""
+        """Show the number of decisions made and their mean reward."""
         ...
 
 
 def play(fleet: Fleet, world: World, rounds: int, *, in_step: bool, stream: TextIO) -> float:
-    """Play the tape, each round by its agent, and return the mean reward."""
+    """Play the rounds, each by the agent whose turn it is; return the mean reward.
+
+    ``in_step``: wait for the coordinator's answer to every upload before the next round.
+    """
     if world.dimension != fleet.recipe.dimension:
         fix = f"Say --dimension {fleet.recipe.dimension}, or choose another world or model."
         expected = f"the model's dimension, {fleet.recipe.dimension}"
@@ -115,78 +110,25 @@ def play(fleet: Fleet, world: World, rounds: int, *, in_step: bool, stream: Text
 
 
 def not_delivered(fleet: Fleet, state_dir: Path | None) -> Unreachable:
-    """Return the error for a fleet that was closed with something left: how much, and where it is.
+    """Return the error for a fleet that was closed before everything was delivered.
 
-    Without a ``state_dir`` what is left is gone with the agents.
+    Without a ``state_dir`` the undelivered observations are lost with the agents.
     """
     left = [each.undelivered for each in fleet.statuses() if each.undelivered]
-    got = f"{sum(left):,} observations of {len(left)} agents that are not delivered"
     if not left:
-        got, where = "no answer to agents that asked what is new", "They had nothing to deliver."
-    elif state_dir is None:
-        where = "They are lost: give a --state-dir to keep them."
+        said = "the coordinator did not answer agents that asked for the newest state"
+        return Unreachable(f"fleet: {said}. They had nothing to deliver.")
+    said = f"{sum(left):,} observations of {len(left)} agents were not delivered"
+    if state_dir is None:
+        fix = "They are lost; give a --state-dir to keep them next time."
     else:
-        where = f"They wait under {state_dir}: run it again when the coordinator answers."
-    return Unreachable(complaint("fleet", got=got, expected="nothing left to do", fix=where))
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """Uploads and bytes, both ways."""
-
-    uploads: int
-    up: int
-    down: int
-
-
-def sent_by(fleet: Fleet) -> Sent:
-    """Return what the fleet has uploaded so far, and received in answer or to catch up."""
-    each = fleet.statuses()
-    return Sent(
-        sum(status.uploads for status in each),
-        sum(status.bytes_up for status in each),
-        sum(status.bytes_down for status in each),
-    )
-
-
-def sent_by_fedlinucb(recipe: Recipe, world: World, rounds: int) -> Sent:
-    """Return what FedLinUCB would have sent on the same tape, with the recipe's own parameters."""
-    params = {name: recipe.params[name] for name in ("dimension", "alpha", "ridge")}
-    asked, agents = recipe.params["radius"], max(recipe.agents, world.agents)
-    radius: PaperRadius = "paper" if isinstance(asked, str) else asked
-    whole = FedLinUCB(**params, agents=agents, radius=radius)
-    uploads = int(simulate(whole, world, rounds=rounds).uploads[-1])
-    up, down = message_sizes(whole)
-    return Sent(uploads, uploads * up, uploads * down)
-
-
-def ledger(name: str, ours: Sent, theirs: Sent) -> list[tuple[str, ...]]:
-    """Return both, and how many times as much the other is, as cells of a table."""
-    pairs = [
-        (ours.uploads, theirs.uploads),
-        (ours.up, theirs.up),
-        (ours.down, theirs.down),
-        (ours.up + ours.down, theirs.up + theirs.down),
-    ]
-    return [
-        (f"{name}, this fleet", *(f"{mine:,}" for mine, _ in pairs)),
-        ("FedLinUCB, same tape", *(f"{other:,}" for _, other in pairs)),
-        ("ratio", *(f"{other / mine:.2f}" if mine else "-" for mine, other in pairs)),
-    ]
-
-
-def message_sizes(recipe: Recipe) -> tuple[int, int]:
-    """Return the bytes of a sync and of its answer, for a recipe that sends whole matrices."""
-    d, name = recipe.dimension, wire.fingerprint(recipe)
-    upload = Upload(0, Statistics(empty_gram(d), np.zeros(d), 100, Rewards(100)))
-    download = Download(Statistics(empty_gram(d), np.zeros(d), 10_000, Rewards(10_000)), 1_000)
-    sync = wire.encode_sync(wire.Sync(name, bytes(wire.LIFE_BYTES), 100, upload))
-    return len(sync), len(wire.encode_synced(wire.Synced(name, True, 100, 1_000, download)))
+        fix = f"They are kept in {state_dir}: run the same command when the coordinator answers."
+    return Unreachable(f"fleet: {said}. {fix}")
 
 
 @contextmanager
-def _shown_on(stream: TextIO, fleet: Fleet, rounds: int) -> Iterator[Shown]:
-    """Show a table that changes where a person is watching; elsewhere a line per tenth."""
+def _shown_on(stream: TextIO, fleet: Fleet, rounds: int) -> Iterator[Show]:
+    """Show a live table on a terminal; print a line per tenth of the rounds elsewhere."""
     if stream.isatty() and find_spec("rich"):
         from rich.console import Console
         from rich.live import Live

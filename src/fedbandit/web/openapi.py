@@ -1,4 +1,4 @@
-"""Pieces of an OpenAPI 3.1 description, and a page that shows one without fetching anything."""
+"""Parts of an OpenAPI 3.1 description, and an HTML page that shows one."""
 
 from html import escape
 from typing import Any, Final
@@ -16,13 +16,13 @@ ERROR: Final[Described] = {
         }
     },
 }
-"""The schema of every error, to be found at ``components.schemas.Error``."""
+"""The schema of every error; descriptions have it at ``components.schemas.Error``."""
 
 PAGE_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "X-Content-Type-Options": "nosniff",
 }
-"""What a ``page`` is sent with: it has a style of its own, and may fetch nothing."""
+"""Headers of ``page``: its style is inside, and it may load nothing else."""
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
@@ -31,12 +31,12 @@ _STYLE = (
 
 
 def json_of(what: str, schema: Described) -> Described:
-    """Describe a body, or an answer, in JSON."""
+    """Describe a request or response body in JSON."""
     return {"description": what, "content": {"application/json": {"schema": schema}}}
 
 
 def error_of(what: str, **headers: str) -> Described:
-    """Describe an answer that says no, and what its headers mean."""
+    """Describe an error response and its headers."""
     answer = json_of(what, {"$ref": "#/components/schemas/Error"})
     if headers:
         answer["headers"] = {

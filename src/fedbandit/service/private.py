@@ -1,4 +1,4 @@
-"""A coordinator of one's own, in this process, for as long as a block runs."""
+"""A coordinator in a thread of this process, for as long as a block runs."""
 
 import asyncio
 import time
@@ -9,14 +9,14 @@ from threading import Thread
 import uvicorn
 
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import OutputError, complaint
+from fedbandit.errors import OutputError
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address
 from fedbandit.service.http.guard import guarded
 from fedbandit.service.models.model import new_model
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
-from fedbandit.web.listening import configured, listening, url_of
+from fedbandit.web.listening import listen, url_of, uvicorn_config
 
 _HOST = "127.0.0.1"
 _OPEN = Settings(open=True)
@@ -27,16 +27,17 @@ _PATIENCE = 30.0
 def private_coordinator(
     store_url: str, *, model: str, recipe: Recipe, settings: Settings = _OPEN
 ) -> Iterator[str]:
-    """Serve one model from a store, made if need be, on a free port of loopback; yield the URL.
+    """Serve one model on a free port of loopback, and yield the URL.
 
-    No tokens are asked for: only programs on this machine can reach it, and only while it runs.
+    The store and the model are created if they do not exist. No tokens are asked for: only programs
+    on this machine can reach it, and only while the block runs.
     """
     store = open_store(store_url, create=True)
     if all(each.name != model for each in store.models()):
         store.create(*new_model(model, recipe))
-    listener = listening(_HOST, 0)
+    listener = listen(_HOST, 0)
     app = guarded(Coordinator(store, settings), Address(host=_HOST, port=0))
-    config = configured(app, stop_seconds=5)
+    config = uvicorn_config(app, stop_seconds=5)
     server = uvicorn.Server(config)
     thread = Thread(
         target=lambda: asyncio.run(server.serve(sockets=[listener])),
@@ -57,7 +58,7 @@ def _wait_for(server: uvicorn.Server, thread: Thread) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not server.started:
         if not thread.is_alive() or time.monotonic() > deadline:
-            fix = "Look at what was printed before this."
-            got, expected = "no start", "a coordinator that runs"
-            raise OutputError(complaint("coordinator", got=got, expected=expected, fix=fix))
+            raise OutputError(
+                "The coordinator did not start. See the messages above for the cause."
+            )
         time.sleep(0.005)

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import fedbandit as fb
-from fedbandit.web.names import Names
+from fedbandit.web.host_names import HostNames
 from tests.client.twin import Twin, joined_to
 from tests.edge.sidecar import sidecar
 from tests.web.hosts import OURS, STRANGERS
@@ -16,7 +16,7 @@ from tests.web.hosts import OURS, STRANGERS
 @pytest.fixture
 def client() -> Iterator[TestClient]:
     twin = Twin(fb.FSCLB(dimension=4, sketch_size=3, agents=2))
-    names = Names(allowed=frozenset({"sidecar.internal"}))
+    names = HostNames(allowed=frozenset({"sidecar.internal"}))
     with sidecar(joined_to(twin), names) as made:
         yield made
 

@@ -1,0 +1,69 @@
+"""What a fleet sent, compared with what FedLinUCB would have sent for the same decisions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedbandit import wire
+from fedbandit.cli.fleet.playing import Fleet
+from fedbandit.core.memory.summary import empty_gram
+from fedbandit.core.messages import Download, Upload
+from fedbandit.core.recipe import Recipe
+from fedbandit.core.recipes import FedLinUCB, PaperRadius
+from fedbandit.core.statistics import Rewards, Statistics
+from fedbandit.simulation import simulate
+from fedbandit.worlds.round import World
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Uploads, and bytes to the coordinator and back."""
+
+    uploads: int
+    up: int
+    down: int
+
+
+def traffic_of(fleet: Fleet) -> Traffic:
+    """Return what the fleet has uploaded so far, and received in answer or to catch up."""
+    each = fleet.statuses()
+    return Traffic(
+        sum(status.uploads for status in each),
+        sum(status.bytes_up for status in each),
+        sum(status.bytes_down for status in each),
+    )
+
+
+def traffic_of_fedlinucb(recipe: Recipe, world: World, rounds: int) -> Traffic:
+    """Return what FedLinUCB sends in the same rounds, simulated with the recipe's parameters."""
+    params = {name: recipe.params[name] for name in ("dimension", "alpha", "ridge")}
+    asked, agents = recipe.params["radius"], max(recipe.agents, world.agents)
+    radius: PaperRadius = "paper" if isinstance(asked, str) else asked
+    whole = FedLinUCB(**params, agents=agents, radius=radius)
+    uploads = int(simulate(whole, world, rounds=rounds).uploads[-1])
+    up, down = message_sizes(whole)
+    return Traffic(uploads, uploads * up, uploads * down)
+
+
+def message_sizes(recipe: Recipe) -> tuple[int, int]:
+    """Return the bytes of a sync and of its answer, for a recipe that sends whole matrices."""
+    d, name = recipe.dimension, wire.fingerprint(recipe)
+    upload = Upload(0, Statistics(empty_gram(d), np.zeros(d), 100, Rewards(100)))
+    download = Download(Statistics(empty_gram(d), np.zeros(d), 10_000, Rewards(10_000)), 1_000)
+    sync = wire.encode_sync(wire.Sync(name, bytes(wire.LIFE_BYTES), 100, upload))
+    return len(sync), len(wire.encode_synced(wire.Synced(name, True, 100, 1_000, download)))
+
+
+def compared(name: str, ours: Traffic, theirs: Traffic) -> list[tuple[str, ...]]:
+    """Return three rows of a table: this fleet, FedLinUCB, and the second over the first."""
+    pairs = [
+        (ours.uploads, theirs.uploads),
+        (ours.up, theirs.up),
+        (ours.down, theirs.down),
+        (ours.up + ours.down, theirs.up + theirs.down),
+    ]
+    return [
+        (f"{name}, this fleet", *(f"{mine:,}" for mine, _ in pairs)),
+        ("FedLinUCB, same tape", *(f"{other:,}" for _, other in pairs)),
+        ("ratio", *(f"{other / mine:.2f}" if mine else "-" for mine, other in pairs)),
+    ]

@@ -1,0 +1,61 @@
+"""What agents, coordinators and commands agree on: names, limits, and recipes to serve."""
+
+import re
+from math import isfinite
+from typing import Final
+
+from fedbandit.core.parts.reply import ToSender
+from fedbandit.core.recipe import Recipe
+from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.wire import Limits
+
+NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+"""The pattern of a name of a model, an agent or a token."""
+
+NAME_RULE: Final = "1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
+SERVED: Final = ("FSCLB", "FedLinUCB")
+
+_PATTERN = re.compile(NAME)
+
+
+def is_name(name: str) -> bool:
+    """Say whether a model, an agent or a token can have this name."""
+    return _PATTERN.fullmatch(name) is not None
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return the name of a model, an agent or a token; raise InvalidParameter if it is none."""
+    if isinstance(name, str) and is_name(name):
+        return name
+    fix = "Choose a name that needs no quoting in a URL."
+    raise InvalidParameter(complaint(kind, got=repr(name), expected=NAME_RULE, fix=fix))
+
+
+def check_limits(limits: Limits) -> Limits:
+    """Return the limits of a model; raise InvalidParameter if one is out of range."""
+    for name, value in (("arm norm", limits.arm_norm), ("reward", limits.reward)):
+        if not (isfinite(value) and 0 < value <= 1e30):
+            raise _bad_limit(name, value, "a number above 0 and at most 1e30")
+    if not 1 <= limits.count <= 10**15:
+        raise _bad_limit("count", limits.count, "a whole number from 1 to 1e15")
+    return limits
+
+
+def check_served(recipe: Recipe) -> Recipe:
+    """Return a recipe that a coordinator can serve; raise InvalidParameter for any other.
+
+    Its agents decide on what they downloaded, share no learner, and the server answers the
+    sender of an upload alone: each agent can be answered on its own, at any later time.
+    """
+    parts = recipe.parts
+    alone = parts.own_data or parts.shared or not parts.choice.learns
+    if alone or not isinstance(parts.reply, ToSender):
+        expected = f"one whose server answers the sender alone: {' or '.join(SERVED)}"
+        fix = "Other recipes run in simulations only: fedbandit run."
+        raise InvalidParameter(complaint("recipe", got=recipe.name, expected=expected, fix=fix))
+    return recipe
+
+
+def _bad_limit(name: str, value: float, expected: str) -> InvalidParameter:
+    fix = "Choose the largest that can occur, with some room."
+    return InvalidParameter(complaint(f"largest {name}", got=value, expected=expected, fix=fix))
