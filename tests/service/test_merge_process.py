@@ -351,7 +351,7 @@ def _starting(url: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
         start_new_session=True,
     )
     worker = Process(process, "").worker
-    while b"merge_worker" not in Path(f"/proc/{worker}/cmdline").read_bytes():
+    while b"fedbandit.service.merging.worker" not in Path(f"/proc/{worker}/cmdline").read_bytes():
         time.sleep(0.001)  # until then its parent waits for it, whatever it is told
     try:
         yield process, worker

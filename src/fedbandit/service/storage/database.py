@@ -23,6 +23,11 @@ class Dialect:
 class Session(Protocol):
     """One open transaction. SQL is written with ``?`` for values."""
 
+    @property
+    def dialect(self) -> Dialect:
+        """The words in which this database differs from others."""
+        ...
+
     def run(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run one statement and return its rows."""
         ...
@@ -39,11 +44,6 @@ class Database(Protocol):
     A ``snapshot`` sees one instant throughout; only a ``write`` may change something. What the
     database refuses becomes StoreError, a key that is taken TakenKey.
     """
-
-    @property
-    def dialect(self) -> Dialect:
-        """In which words it differs."""
-        ...
 
     @property
     def writers(self) -> int:

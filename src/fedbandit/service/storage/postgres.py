@@ -31,6 +31,10 @@ _ISOLATION: Final[dict[Kind, IsolationLevel]] = {
 
 
 class _PostgresSession:
+    dialect = Dialect(
+        blob="BYTEA", integer="BIGINT", real="DOUBLE PRECISION", clustered="", lock=" FOR UPDATE"
+    )
+
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self._connection = connection
 
@@ -48,9 +52,6 @@ class _PostgresSession:
 class Postgres:
     """A server. Threads take connections from a small pool."""
 
-    dialect = Dialect(
-        blob="BYTEA", integer="BIGINT", real="DOUBLE PRECISION", clustered="", lock=" FOR UPDATE"
-    )
     writers = 4
 
     def __init__(self, url: str) -> None:

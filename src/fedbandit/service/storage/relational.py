@@ -1,23 +1,22 @@
-"""The store in SQL, on any database that offers transactions. The contract is in ``store``."""
+"""The store in SQL, on any ``Database``. What each method promises is written in ``contract``."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from fedbandit.errors import InvalidParameter, StoreError, complaint, unknown
+from fedbandit.errors import InvalidParameter, complaint, unknown
 from fedbandit.service.models.deduplication import Ledger, Life, UnreadableLedger
 from fedbandit.service.storage.contract import Archive, Model, Token
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey
+from fedbandit.service.storage.migrations import SCHEMA, migrate
 from fedbandit.wire import Limits
 
-SCHEMA: Final = 3
-
+_SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
 _TABLES = (
-    "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)",
     """CREATE TABLE IF NOT EXISTS models (
         name TEXT PRIMARY KEY, incarnation TEXT NOT NULL, recipe TEXT NOT NULL,
         params {blob} NOT NULL, fingerprint TEXT NOT NULL, arm_norm {real} NOT NULL,
@@ -55,8 +54,8 @@ class SqlStore:
         self._database = database
         try:
             if create:
-                self._create_tables()
-            self._check_schema()
+                _create_tables(database)
+            migrate(database)
         except BaseException:
             database.close()
             raise
@@ -90,7 +89,7 @@ class SqlStore:
     def delete(self, name: str) -> None:
         """Delete a model and what belongs to it."""
         with self._database.session("write") as session:
-            _select_model(session, name, lock=self._database.dialect.lock)
+            _select_model(session, name, lock=session.dialect.lock)
             for table in ("agents", "tokens"):
                 session.run(f"DELETE FROM {table} WHERE model = ?", (name,))
             session.run("DELETE FROM models WHERE name = ?", (name,))
@@ -99,8 +98,8 @@ class SqlStore:
     def lock(self, name: str) -> Iterator["LockedModel"]:
         """Lock a model until the block ends."""
         with self._database.session("write") as session:
-            lock = self._database.dialect.lock
-            *row, digest = _select_row(session, name, f"{_MODEL}, digest", lock=lock)
+            columns, lock = f"{_MODEL}, digest", session.dialect.lock
+            *row, digest = _select_row(session, name, columns, lock=lock)
             yield LockedModel(session, _model(row), bytes(digest))
 
     def ledger(self, model: str, agent: str) -> Ledger:
@@ -134,7 +133,7 @@ class SqlStore:
         """Add a token; its model has to exist."""
         with self._writing(f"token {token.name!r}") as session:
             if token.model is not None:
-                _select_model(session, token.model, lock=self._database.dialect.lock)
+                _select_model(session, token.model, lock=session.dialect.lock)
             session.run(
                 f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)", _token_values(token)
             )
@@ -179,23 +178,6 @@ class SqlStore:
             message = complaint(what, got="a name that is taken", expected="a new one", fix=fix)
             raise InvalidParameter(message) from error
 
-    def _create_tables(self) -> None:
-        dialect = self._database.dialect
-        words = asdict(dialect)
-        with self._database.session("write") as session:
-            for table in _TABLES:
-                session.run(table.format(**words))
-            if not session.run("SELECT version FROM fedbandit"):
-                session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
-
-    def _check_schema(self) -> None:
-        with self._database.session("read") as session:
-            versions = [row[0] for row in session.run("SELECT version FROM fedbandit")]
-        if versions != [SCHEMA]:
-            fix = "Use the version of fedbandit that made it, or one that says it can read it."
-            got, expected = f"schema {versions}", f"schema [{SCHEMA}]"
-            raise StoreError(complaint("store", got=got, expected=expected, fix=fix))
-
 
 class LockedModel:
     """A model that nobody else can change until the transaction ends."""
@@ -232,6 +214,25 @@ class LockedModel:
             (state, self.digest, version, count, self.model.name),
         )
         _upsert_ledgers(self._session, self.model.name, ledgers)
+
+
+def _create_tables(database: Database) -> None:
+    """Create the tables of a new store; leave one that has a schema's number to ``migrate``."""
+    try:
+        _create_if_new(database)
+    except TakenKey:  # PostgreSQL, where two processes create at once; the other one has done it
+        _create_if_new(database)
+
+
+def _create_if_new(database: Database) -> None:
+    with database.session("write") as session:
+        words = asdict(session.dialect)
+        session.run(_SCHEMA_TABLE.format(**words))
+        if session.run("SELECT version FROM fedbandit"):
+            return
+        for table in _TABLES:
+            session.run(table.format(**words))
+        session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
 
 
 def _insert_model(session: Session, model: Model, state: bytes) -> None:

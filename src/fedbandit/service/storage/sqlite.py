@@ -19,6 +19,10 @@ _BEGIN: Final[dict[Kind, str]] = {
 
 
 class _SqliteSession:
+    dialect = Dialect(
+        blob="BLOB", integer="INTEGER", real="REAL", clustered=" WITHOUT ROWID", lock=""
+    )
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
@@ -34,9 +38,6 @@ class _SqliteSession:
 class Sqlite:
     """A file. Threads take connections from a small pool; those that write take turns."""
 
-    dialect = Dialect(
-        blob="BLOB", integer="INTEGER", real="REAL", clustered=" WITHOUT ROWID", lock=""
-    )
     writers = 1
 
     def __init__(self, path: Path, *, create: bool) -> None:
