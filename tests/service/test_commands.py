@@ -93,7 +93,7 @@ def test_a_model_moves_to_another_store_with_all_that_is_its_own(
     assert capsys.readouterr().err == "news: 1 uploads, 1 token\n"
     before, after = (open_store(url) for url in (store, store_url))
     one, other = before.archive("news"), after.archive("news")
-    assert (one.state, one.ledgers, one.tokens) == (other.state, other.ledgers, other.tokens)
+    assert (one.state, one.merged, one.tokens) == (other.state, other.merged, other.tokens)
     assert other.tokens[0].digest == digest_of(secret)
     before.close()
     after.close()
@@ -147,7 +147,7 @@ def test_an_export_brings_no_tokens_but_its_own(
     _, token = new_token(model="news", agent="phone")
     smuggled = replace(token, digest=b"1" * 32, name="x", model=owner, agent=agent)
     file = tmp_path / "news.model"
-    archive = Archive(model=model, state=state, ledgers={}, tokens=[token, smuggled])
+    archive = Archive(model=model, state=state, merged={}, tokens=[token, smuggled])
     file.write_bytes(archive_bytes(archive))
     for words in ([], ["--as", "other"]):
         assert main(["model", "import", str(file), *words]) == 2

@@ -12,10 +12,9 @@ from fedbandit import wire
 from fedbandit.core.messages import Download
 from fedbandit.errors import InvalidState, LocalError, UnknownName
 from fedbandit.service.admission import Turns
-from fedbandit.service.merging.commit import Answer, Reborn
-from fedbandit.service.merging.intake import Arrived
-from fedbandit.service.merging.merges import Merges, NotInTime, ThreadMerges
-from fedbandit.service.merging.queue import ModelRef
+from fedbandit.service.merging.batch import StoreMerger
+from fedbandit.service.merging.queue import MergeQueue, NotInTime
+from fedbandit.service.merging.sync import Answer, ModelGone, ModelRef, SyncRequest
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.models.model import Served, recipe_of, server_at
 from fedbandit.service.refusal import Refusal, not_now, unauthorised
@@ -35,7 +34,7 @@ _log = logging.getLogger("fedbandit.service")
 class Coordinator:
     """Serves the models of one store. All methods run in the event loop; the store in threads.
 
-    ``merges`` is where uploads are merged; threads of this process, if it is not told.
+    ``queue`` has uploads merged; by default in threads of this process.
 
     ``told_to_stop`` says whether the program has been asked to end, ``connected`` how many
     connections there are. ``abandoned`` is True once it has stopped with a thread still waiting for
@@ -47,7 +46,7 @@ class Coordinator:
         store: Store,
         settings: Settings,
         *,
-        merges: Merges | None = None,
+        queue: MergeQueue | None = None,
         told_to_stop: Callable[[], bool] = lambda: False,
         connected: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -56,7 +55,7 @@ class Coordinator:
         self._told_to_stop, self._connected, self._stopped = told_to_stop, connected, False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
-        self._merges = merges or ThreadMerges(store)
+        self._queue = queue or MergeQueue(StoreMerger(store))
         self._asking: set[Future[Any]] = set()
         self._tokens: dict[bytes, tuple[float, Token]] = {}
         self._admitted: set[tuple[bytes | None, str | None, str | None]] = set()
@@ -134,13 +133,13 @@ class Coordinator:
         """
         try:
             ref = ModelRef(served.model.name, served.model.incarnation)
-            answer = await self._merges.take(ref, Arrived(agent, body, token))
+            answer = await self._queue.take(ref, SyncRequest(agent, body, token))
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
                 self._admitted.discard((token, served.model.name, agent))
                 self._tokens.pop(token, None)
             raise
-        except (Reborn, UnknownName) as error:
+        except ModelGone as error:
             self._models.pop(served.model.name, None)
             raise not_now("model", "the model was deleted or made anew; join again") from error
         except LocalError as error:
@@ -159,10 +158,10 @@ class Coordinator:
         if model.incarnation != served.model.incarnation:
             self._models.pop(name, None)
             raise not_now("model", "the model was deleted or made anew; join again")
-        ledger = await self._asked(lambda: self._store.ledger(name, agent))
+        merged = await self._asked(lambda: self._store.merged_uploads(name, agent))
         download = await self._asked(lambda: _download(served, state, have))
         joined = wire.Joined(
-            model.fingerprint, model.recipe, model.params, model.limits, download, ledger.known
+            model.fingerprint, model.recipe, model.params, model.limits, download, merged.known
         )
         return wire.encode_joined(joined)
 
@@ -177,7 +176,7 @@ class Coordinator:
             return
         await self._asked(self._store.models)
         try:
-            await self._merges.check(_READY_SECONDS)
+            await self._queue.check(_READY_SECONDS)
         except NotInTime as error:
             raise not_now("coordinator", str(error)) from error
         except LocalError as error:
@@ -189,11 +188,11 @@ class Coordinator:
         """Return the metrics."""
         models = await self._asked(self._store.models)
         gauges = {"fedbandit_waiting": float(self.turns.queued)}
-        return self.metrics.text(models, gauges, batches=self._merges.batches)
+        return self.metrics.text(models, gauges, batches=self._queue.batches)
 
     async def start(self) -> None:
         """Have everything ready for the first sync; raise StoreError where that cannot be."""
-        await self._merges.check(_START_SECONDS)
+        await self._queue.check(_START_SECONDS)
 
     async def stop(self) -> None:
         """Finish what was accepted, unless the store keeps it waiting, and let go of the store.
@@ -201,7 +200,7 @@ class Coordinator:
         What is given up was not acknowledged: its senders will send it again.
         """
         self._stopped = True
-        finished = await self._merges.stop(_LAST_SECONDS)
+        finished = await self._queue.stop(_LAST_SECONDS)
         self.abandoned = not finished or any(not each.done() for each in [*self._asking])
         self._reads.shutdown(wait=not self.abandoned, cancel_futures=True)
         self._store.close()

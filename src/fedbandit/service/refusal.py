@@ -2,11 +2,12 @@
 
 import json
 from http import HTTPStatus
+from typing import Any
 
 from starlette.responses import Response
 
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.models.deduplication import Forgotten
+from fedbandit.service.models.deduplication import ForgottenLife
 from fedbandit.service.settings import RETRY_AFTER
 
 
@@ -18,6 +19,10 @@ class Refusal(Exception):
     ) -> None:
         super().__init__(message)
         self.status, self.field, self._closes = status, field, closes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it, for the merge worker: an exception's own way drops status and field."""
+        return Refusal, (self.status, self.field, str(self)), self.__dict__
 
     def response(self) -> Response:
         """Return the answer. What may not have been read to its end closes the connection."""
@@ -58,6 +63,6 @@ def failed() -> Refusal:
 
 def refused(error: InvalidMessage) -> Refusal:
     """Return the answer to a message that does not fit."""
-    gone = isinstance(error, Forgotten)
+    gone = isinstance(error, ForgottenLife)
     status = HTTPStatus.GONE if gone else HTTPStatus.UNPROCESSABLE_ENTITY
     return Refusal(status, error.field or "body", str(error))

@@ -14,8 +14,9 @@ from threadpoolctl import threadpool_limits
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address, Tls, check_exposure
 from fedbandit.service.http.guard import guarded
+from fedbandit.service.merging.queue import MergeQueue
+from fedbandit.service.merging.supervisor import WorkerMerger
 from fedbandit.service.merging.warm_up import merge_once
-from fedbandit.service.merging.worker_process import ProcessMerges
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
 from fedbandit.web.listening import configured, end_quietly, listening, url_of
@@ -52,7 +53,7 @@ def serve(
     coordinator = Coordinator(
         store,
         settings,
-        merges=ProcessMerges(url),
+        queue=MergeQueue(WorkerMerger(url, writers=store.writers)),
         told_to_stop=lambda: server.should_exit,
         connected=lambda: len(server.server_state.connections),
     )

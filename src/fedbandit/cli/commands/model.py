@@ -122,7 +122,7 @@ def _show(arguments: Namespace) -> None:
     rows = [
         (agent, f"{each.uploads}", f"{each.observations}", f"{each.received}", f"{each.known}",
          _when(each.seen))
-        for agent, each in sorted(archive.ledgers.items())
+        for agent, each in sorted(archive.merged.items())
     ]  # fmt: skip
     show_table("Agents", ("agent", "uploads", "observations", "bytes", "lives", "last"), rows)
 
@@ -248,7 +248,7 @@ _VERBS = (
     Verb("create", "Make a model.", _define_create, _create),
     Verb("list", "List the models.", _define_list, _list),
     Verb("show", "Show a model and its agents.", _name, _show),
-    Verb("delete", "Delete a model, its ledgers and its tokens.", _define_delete, _delete),
+    Verb("delete", "Delete a model, its merged uploads and its tokens.", _define_delete, _delete),
     Verb("export", "Write a model to a file.", _define_export, _export),
     Verb("import", "Read a model from a file.", _define_import, _import),
 )

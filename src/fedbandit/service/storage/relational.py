@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from fedbandit.errors import InvalidParameter, complaint, unknown
-from fedbandit.service.models.deduplication import Ledger, Life, UnreadableLedger
+from fedbandit.service.models.deduplication import Life, MergedUploads, UnreadableUploads
 from fedbandit.service.storage.contract import Archive, Model, Token
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey
 from fedbandit.service.storage.migrations import SCHEMA, migrate
@@ -48,7 +48,7 @@ _Lives = list[tuple[bytes, int, int, int]]
 
 
 class SqlStore:
-    """Models, ledgers and tokens in four tables."""
+    """Models, merged uploads and tokens in four tables."""
 
     def __init__(self, database: Database, *, create: bool) -> None:
         self._database = database
@@ -102,10 +102,10 @@ class SqlStore:
             *row, digest = _select_row(session, name, columns, lock=lock)
             yield LockedModel(session, _model(row), bytes(digest))
 
-    def ledger(self, model: str, agent: str) -> Ledger:
-        """Return the ledger of one agent."""
+    def merged_uploads(self, model: str, agent: str) -> MergedUploads:
+        """Return the merged uploads of one agent."""
         with self._database.session("snapshot") as session:
-            return _select_ledgers(session, model, [agent]).get(agent, Ledger())
+            return _select_merged(session, model, [agent]).get(agent, MergedUploads())
 
     def archive(self, name: str) -> Archive:
         """Return a model with all that belongs to it."""
@@ -115,7 +115,7 @@ class SqlStore:
             return Archive(
                 model=model,
                 state=_select_state(session, name),
-                ledgers=_select_ledgers(session, name, None),
+                merged=_select_merged(session, name, None),
                 tokens=[_token(row) for row in tokens],
             )
 
@@ -123,7 +123,7 @@ class SqlStore:
         """Add a model with all that belongs to it."""
         with self._writing(f"model {archive.model.name!r}, or one of its tokens") as session:
             _insert_model(session, archive.model, archive.state)
-            _upsert_ledgers(session, archive.model.name, archive.ledgers)
+            _upsert_merged(session, archive.model.name, archive.merged)
             session.run_many(
                 f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)",
                 [_token_values(token) for token in archive.tokens],
@@ -180,7 +180,7 @@ class SqlStore:
 
 
 class LockedModel:
-    """A model that nobody else can change until the transaction ends."""
+    """A model that is locked until the transaction ends."""
 
     def __init__(self, session: Session, model: Model, digest: bytes) -> None:
         self._session, self.model, self.digest = session, model, digest
@@ -199,21 +199,21 @@ class LockedModel:
         )
         return {bytes(digest): agent for digest, agent in rows}
 
-    def ledgers(self, agents: Collection[str]) -> dict[str, Ledger]:
-        """Return the ledgers of some agents."""
-        found = _select_ledgers(self._session, self.model.name, sorted(agents))
-        return {agent: found.get(agent, Ledger()) for agent in agents}
+    def merged_uploads(self, agents: Collection[str]) -> dict[str, MergedUploads]:
+        """Return the merged uploads of each of some agents."""
+        found = _select_merged(self._session, self.model.name, sorted(agents))
+        return {agent: found.get(agent, MergedUploads()) for agent in agents}
 
     def write(
-        self, *, state: bytes, version: int, count: int, ledgers: Mapping[str, Ledger]
+        self, *, state: bytes, version: int, count: int, merged: Mapping[str, MergedUploads]
     ) -> None:
-        """Replace the state and some ledgers."""
+        """Replace the state, and the merged uploads of some agents."""
         self.digest = sha256(state).digest()
         self._session.run(
             "UPDATE models SET state = ?, digest = ?, version = ?, count = ? WHERE name = ?",
             (state, self.digest, version, count, self.model.name),
         )
-        _upsert_ledgers(self._session, self.model.name, ledgers)
+        _upsert_merged(self._session, self.model.name, merged)
 
 
 def _create_tables(database: Database) -> None:
@@ -261,22 +261,23 @@ def _select_state(session: Session, name: str) -> bytes:
     return bytes(session.run("SELECT state FROM models WHERE name = ?", (name,))[0][0])
 
 
-def _select_ledgers(
+def _select_merged(
     session: Session, model: str, agents: Sequence[str] | None
-) -> dict[str, Ledger]:
-    """Return the ledgers of some agents, or of all, that ever sent something."""
+) -> dict[str, MergedUploads]:
+    """Return the merged uploads of those of some agents, or of all, that ever uploaded."""
     which, values = "model = ?", [model]
     if agents is not None:
         which += f" AND agent IN ({_places(agents)})"
         values += agents
     rows = session.run(f"SELECT agent, {_AGENT} FROM agents WHERE {which}", values)
     return {
-        agent: Ledger(_read_lives(lives, model, agent), *totals) for agent, lives, *totals in rows
+        agent: MergedUploads(_read_lives(lives, model, agent), *totals)
+        for agent, lives, *totals in rows
     }
 
 
-def _upsert_ledgers(session: Session, model: str, ledgers: Mapping[str, Ledger]) -> None:
-    rows = [(model, agent, *_ledger_values(ledger)) for agent, ledger in ledgers.items()]
+def _upsert_merged(session: Session, model: str, merged: Mapping[str, MergedUploads]) -> None:
+    rows = [(model, agent, *_merged_values(each)) for agent, each in merged.items()]
     session.run_many(_AGENT_UPSERT, rows)
 
 
@@ -284,10 +285,11 @@ def _read_lives(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
     try:
         lives = msgspec.msgpack.decode(packed, type=_Lives)
     except (msgspec.DecodeError, TypeError) as error:  # SQLite keeps a text in any column
-        who, expected = f"ledger of agent {agent!r} of model {model!r}", "its lives as written here"
+        who = f"merged uploads of agent {agent!r} of model {model!r}"
+        expected = "lives as this program writes them"
         fix = "Restore a backup; or delete this agent's row of the table agents, and what it has "
         fix += "on its way may be counted twice."
-        raise UnreadableLedger(
+        raise UnreadableUploads(
             complaint(who, got=str(error), expected=expected, fix=fix)
         ) from error
     return {key: Life(*rest) for key, *rest in lives}
@@ -297,11 +299,11 @@ def _places(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _ledger_values(ledger: Ledger) -> tuple[Any, ...]:
-    lives = [(key, each.born, each.sequence, each.version) for key, each in ledger.lives.items()]
-    counts = (ledger.uploads, ledger.observations, ledger.received)
+def _merged_values(merged: MergedUploads) -> tuple[Any, ...]:
+    lives = [(key, each.born, each.sequence, each.version) for key, each in merged.lives.items()]
+    counts = (merged.uploads, merged.observations, merged.received)
     packed = msgspec.msgpack.encode(lives)
-    return (packed, ledger.known, ledger.floor, *counts, ledger.seen)
+    return (packed, merged.known, merged.floor, *counts, merged.seen)
 
 
 def _model(row: Sequence[Any]) -> Model:
