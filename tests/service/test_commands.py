@@ -184,7 +184,7 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("model create news --dimension 4", "missing a required argument: 'sketch_size'"),
         ("model create news --dimension 4 --sketch-size 9", "sketch_size: got 9"),
         ("model create n/s --dimension 4 --sketch-size 3", "model: got 'n/s'; expected 1 to 64"),
-        ("model create old --dimension 4 --sketch-size 3", "a name that is taken"),
+        ("model create old --dimension 4 --sketch-size 3", "exists already"),
         ("model create news --dimension 4 --recipe LinUCB", "recipe: got LinUCB; expected one who"),
         ("model create news --dimension 4 --recipe Random", "recipe: got Random; expected one who"),
         ("model create news --dimension 4 --recipe AsyncLinUCB", "recipe: got AsyncLinUCB"),
@@ -330,7 +330,10 @@ def test_postgresql_by_its_url(
     monkeypatch.setenv("FEDBANDIT_STORE", postgres_url())
     assert main(["model", "list"]) == 2
     shown = capsys.readouterr().err
-    assert "got a database with no store of fedbandit in it yet" in shown
+    assert (
+        "There is no store at postgresql://... (a database with no store of fedbandit in it)"
+        in shown
+    )
     assert "fedbandit model create and fedbandit serve make one there" in shown
     _run("model create news --dimension 4 --sketch-size 3")
     _run("token create news phone")

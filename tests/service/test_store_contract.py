@@ -54,7 +54,7 @@ def test_a_model_is_kept_as_it_was_made(store: Store, store_url: str) -> None:
 
 def test_a_taken_name_is_refused_and_nothing_changes(store: Store) -> None:
     store.create(NEWS, NEWS_STATE)
-    with pytest.raises(errors.InvalidParameter, match="model 'news': got a name that is taken"):
+    with pytest.raises(errors.InvalidParameter, match="Model 'news' exists already"):
         store.create(replace(SHOP, name="news"), SHOP_STATE)
     assert store.state("news") == (NEWS, NEWS_STATE)
 
@@ -172,7 +172,7 @@ def test_tokens_are_found_by_their_digest_until_they_are_revoked(store: Store) -
     assert store.token(ADMIN.digest) == ADMIN
     assert store.token(b"1" * 32) is None
     assert store.tokens() == [ADMIN, PHONE]
-    with pytest.raises(errors.InvalidParameter, match="token 'phone': got a name that is taken"):
+    with pytest.raises(errors.InvalidParameter, match="Token 'phone' exists already"):
         store.add_token(replace(PHONE, digest=b"1" * 32))
     store.revoke("phone")
     assert store.token(PHONE.digest) is None
@@ -189,7 +189,7 @@ def test_an_archive_is_the_model_again_elsewhere(store: Store) -> None:
     store.delete("news")
     store.install(archive)
     assert store.archive("news") == archive
-    with pytest.raises(errors.InvalidParameter, match="taken"):
+    with pytest.raises(errors.InvalidParameter, match="exists already"):
         store.install(replace(archive, model=replace(archive.model, name="other")))
     assert [model.name for model in store.models()] == ["news"]
 

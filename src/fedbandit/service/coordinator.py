@@ -1,4 +1,4 @@
-"""The coordinator without HTTP: who may talk, which models there are, and the way to be merged."""
+"""The coordinator without HTTP: checks tokens, finds models, has syncs merged, reads states."""
 
 import asyncio
 import logging
@@ -25,9 +25,9 @@ from fedbandit.service.tokens import digest_of, opens
 T = TypeVar("T")
 _How = Literal["read", "written"]
 _REMEMBERED = 20_000
-_START_SECONDS, _READY_SECONDS = 15.0, 5.0  # for the store to be written when asked whether it can
+_START_SECONDS, _READY_SECONDS = 75.0, 5.0  # for a check; the first one starts and compiles
 _READY_FOR = 1.0
-_LAST_SECONDS = 1.0  # for a batch that is being committed when nobody waits for it any more
+_LAST_SECONDS = 1.0  # for batches under way when all connections are closed
 _log = logging.getLogger("fedbandit.service")
 
 
@@ -78,11 +78,11 @@ class Coordinator:
     ) -> bytes | None:
         """Raise Refusal (401) unless the token opens this agent of this model; return its digest.
 
-        Where the store will be ``asked_again`` before anything is told or changed, a token that was
-        good once for these names will do. Without tokens there is no digest.
+        With ``asked_again``, a token that was good once for these names will do: the store is asked
+        again before anything is changed or revealed. None if no tokens are asked for.
 
-        Whoever is refused is so after ``refusal_seconds``, and after the store was asked: how long
-        it took says nothing about what was found, or remembered.
+        A refusal takes ``refusal_seconds`` and a look into the store, whatever was found or
+        remembered, so that its time reveals nothing.
         """
         if self.settings.open:
             return None
@@ -101,9 +101,10 @@ class Coordinator:
         return digest
 
     async def check_token(self, digest: bytes | None, *, model: str, agent: str) -> None:
-        """Raise Refusal (401) if a token that was good once is so no more; before a refusal tells.
+        """Raise Refusal (401) if a token that was good once was revoked since.
 
-        Asked of the store as often as of other tokens: once in ``remember_seconds``.
+        Called before another refusal, which would reveal something about the model. The store is
+        asked once in ``remember_seconds``, as for other tokens.
         """
         if digest is None:
             return
@@ -140,8 +141,7 @@ class Coordinator:
                 self._tokens.pop(token, None)
             raise
         except ModelGone as error:
-            self._models.pop(served.model.name, None)
-            raise not_now("model", "the model was deleted or made anew; join again") from error
+            raise self._replaced(served.model.name) from error
         except LocalError as error:
             raise self._store_away("written", error) from error
         if answer.merged:
@@ -151,19 +151,25 @@ class Coordinator:
     async def joined(self, served: Served, agent: str, have: str | None) -> bytes:
         """Return what an agent needs to join, or to catch up from a download with this digest."""
         name = served.model.name
+
+        def read() -> bytes:
+            model, state = self._store.state(name)
+            if model.incarnation != served.model.incarnation:
+                raise ModelGone
+            known = self._store.merged_uploads(name, agent).known
+            download = _download(served, state, have)
+            return wire.encode_joined(
+                wire.Joined(
+                    model.fingerprint, model.recipe, model.params, model.limits, download, known
+                )
+            )
+
         try:
-            model, state = await self._asked(lambda: self._store.state(name))
+            return await self._asked(read)
         except UnknownName as error:
             raise self._gone(name, error) from error
-        if model.incarnation != served.model.incarnation:
-            self._models.pop(name, None)
-            raise not_now("model", "the model was deleted or made anew; join again")
-        merged = await self._asked(lambda: self._store.merged_uploads(name, agent))
-        download = await self._asked(lambda: _download(served, state, have))
-        joined = wire.Joined(
-            model.fingerprint, model.recipe, model.params, model.limits, download, merged.known
-        )
-        return wire.encode_joined(joined)
+        except ModelGone as error:
+            raise self._replaced(name) from error
 
     async def ready(self) -> None:
         """Raise Refusal (503) unless a sync would be answered now.
@@ -191,11 +197,11 @@ class Coordinator:
         return self.metrics.text(models, gauges, batches=self._queue.batches)
 
     async def start(self) -> None:
-        """Have everything ready for the first sync; raise StoreError where that cannot be."""
+        """Make everything ready for the first sync; raise StoreError if that fails."""
         await self._queue.check(_START_SECONDS)
 
     async def stop(self) -> None:
-        """Finish what was accepted, unless the store keeps it waiting, and let go of the store.
+        """Finish what was accepted, unless the store keeps it waiting, and close the store.
 
         What is given up was not acknowledged: its senders will send it again.
         """
@@ -220,7 +226,7 @@ class Coordinator:
         return token
 
     async def _asked(self, ask: Callable[[], T]) -> T:
-        """Return what the store says, asked in a thread."""
+        """Run a question to the store in a thread and return its answer."""
         try:
             asking = self._reads.submit(ask)
             self._asking.add(asking)
@@ -234,12 +240,17 @@ class Coordinator:
         return answer
 
     def _gone(self, name: str, error: UnknownName) -> Refusal:
-        """Forget a model that is not there, or not any more."""
+        """Forget a model that does not exist, or not any more."""
         self._models.pop(name, None)
         return Refusal(HTTPStatus.NOT_FOUND, "model", str(error))
 
+    def _replaced(self, name: str) -> Refusal:
+        """Forget a model of which another incarnation may be there now."""
+        self._models.pop(name, None)
+        return not_now("model", "the model was deleted or made anew; join again")
+
     def _store_away(self, how: _How, error: LocalError) -> Refusal:
-        """Say so once in the log, and to everyone who asks."""
+        """Return the answer while the store fails; log the first failure of a kind."""
         self.metrics.count("fedbandit_store_errors_total")
         if how not in self._away:
             self._away.add(how)
@@ -253,7 +264,7 @@ class Coordinator:
 
 
 def _download(served: Served, state: bytes, have: str | None) -> Download | None:
-    """Return what an agent is sent of a stored state; None if it has that, by its digest."""
+    """Return the download that an agent is sent; None if it ``have``s that, by its digest."""
     try:
         download = server_at(served.recipe, state).download()
     except InvalidState as error:

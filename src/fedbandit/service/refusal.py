@@ -1,4 +1,4 @@
-"""Saying no: a status, and a body that names the field."""
+"""Refusals: a status, and a body that names the field at fault."""
 
 import json
 from http import HTTPStatus
@@ -39,7 +39,7 @@ class Refusal(Exception):
 
 
 def unauthorised(*, admin: bool = False) -> Refusal:
-    """Return the one answer to everybody whose token does not open this door."""
+    """Return the one answer to every token that is not good for this request."""
     which = "of an admin" if admin else "that opens this agent of this model"
     message = f"a token {which} is needed"
     return Refusal(HTTPStatus.UNAUTHORIZED, "authorization", message)
@@ -51,18 +51,18 @@ def not_now(field: str, message: str, *, closes: bool = False) -> Refusal:
 
 
 def too_many(field: str, message: str) -> Refusal:
-    """Return the answer to one who asks too much at once."""
+    """Return the answer to an agent with too many requests at once."""
     return Refusal(HTTPStatus.TOO_MANY_REQUESTS, field, message)
 
 
 def failed() -> Refusal:
-    """Return the answer where this program is at fault; what happened is for the log alone."""
+    """Return the answer to a defect in this program; only the log says what happened."""
     message = "it failed, and its log says how"
     return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "coordinator", message)
 
 
 def refused(error: InvalidMessage) -> Refusal:
-    """Return the answer to a message that does not fit."""
+    """Return the answer to an invalid message, or to one of a life that was forgotten."""
     gone = isinstance(error, ForgottenLife)
     status = HTTPStatus.GONE if gone else HTTPStatus.UNPROCESSABLE_ENTITY
     return Refusal(status, error.field or "body", str(error))

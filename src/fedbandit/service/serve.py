@@ -39,8 +39,8 @@ def serve(
 ) -> None:
     """Serve the store at a URL until SIGTERM or SIGINT; then finish what was accepted, and return.
 
-    ``announce`` is told the address once it can be reached. Where the store keeps a thread waiting
-    beyond that, the process ends here, as by kill -9: nothing that was acknowledged is lost.
+    ``announce`` is called with the address once it can be reached. If the store keeps a thread
+    waiting beyond that, the process exits here, as by kill -9: nothing acknowledged is lost.
     """
     check_exposure(address, tls=tls is not None, tokens=not settings.open, insecure=insecure)
     context = tls.context() if tls else None
@@ -76,7 +76,7 @@ def serve(
 
 
 async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]) -> bool:
-    """Have everything ready; or stop again and say no, if told to meanwhile."""
+    """Make everything ready and return True; if told to stop meanwhile, stop and return False."""
     starting = asyncio.create_task(_start(coordinator))
     notice = asyncio.get_running_loop().call_later(_PATIENCE, _log.warning, _NOT_YET)
     while not (starting.done() or told_to_stop()):
@@ -94,7 +94,7 @@ async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]
 
 
 async def _start(coordinator: Coordinator) -> None:
-    """Start what merges, and compile what joining needs."""
+    """Start the merge worker, and compile what joining needs in this process."""
     await asyncio.gather(coordinator.start(), asyncio.to_thread(merge_once))
 
 

@@ -81,7 +81,7 @@ class MergeQueue:
                 outcomes: Sequence[Outcome | Exception] = await loop.run_in_executor(
                     self._threads, self._merger.merge, ref, requests
                 )
-            except Exception as error:  # is told to all who wait; the next batch may fare better
+            except Exception as error:  # goes to every sync of the batch; the next one may succeed
                 outcomes = [error] * len(requests)
             merged = (isinstance(each, Answer) and each.merged for each in outcomes)
             self.batches[ref.model] += any(merged)

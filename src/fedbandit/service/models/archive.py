@@ -118,7 +118,7 @@ def _archive(wired: _Archive, name: str) -> Archive:
 
 
 def _token(wired: _Token, model: str) -> Token:
-    """Return a token of this model; a file must not open other doors, least of all an admin's."""
+    """Return a token of this model; a file must not bring tokens of others, or of admins."""
     if wired.model != model or wired.agent is None or len(wired.digest) != _DIGEST:
         raise _broken("a token of another model, or of an admin")
     check_name("agent", wired.agent)

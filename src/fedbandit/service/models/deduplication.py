@@ -113,5 +113,5 @@ def _forgotten(born: int, floor: int) -> str:
 
 
 def _unborn(born: int, known: int) -> str:
-    fix = "Send the number of lives that joining told."
+    fix = "Send the number of lives that the answer to joining says."
     return complaint("born", got=born, expected=f"a number from 0 to {known}", fix=fix)

@@ -67,7 +67,7 @@ class SqlStore:
 
     def create(self, model: Model, state: bytes) -> None:
         """Add a model."""
-        with self._writing(f"model {model.name!r}") as session:
+        with self._writing(f"Model {model.name!r}") as session:
             _insert_model(session, model, state)
 
     def models(self) -> list[Model]:
@@ -121,7 +121,7 @@ class SqlStore:
 
     def install(self, archive: Archive) -> None:
         """Add a model with all that belongs to it."""
-        with self._writing(f"model {archive.model.name!r}, or one of its tokens") as session:
+        with self._writing(f"Model {archive.model.name!r}, or one of its tokens") as session:
             _insert_model(session, archive.model, archive.state)
             _upsert_merged(session, archive.model.name, archive.merged)
             session.run_many(
@@ -131,7 +131,7 @@ class SqlStore:
 
     def add_token(self, token: Token) -> None:
         """Add a token; its model has to exist."""
-        with self._writing(f"token {token.name!r}") as session:
+        with self._writing(f"Token {token.name!r}") as session:
             if token.model is not None:
                 _select_model(session, token.model, lock=session.dialect.lock)
             session.run(
@@ -164,7 +164,7 @@ class SqlStore:
                 session.run(f"UPDATE fedbandit SET version = version {change}")
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         self._database.close()
 
     @contextmanager
@@ -175,8 +175,7 @@ class SqlStore:
                 yield session
         except TakenKey as error:
             fix = "Choose another name, or delete what is there."
-            message = complaint(what, got="a name that is taken", expected="a new one", fix=fix)
-            raise InvalidParameter(message) from error
+            raise InvalidParameter(f"{what} exists already. {fix}") from error
 
 
 class LockedModel:
