@@ -11,7 +11,7 @@ from fedbandit.errors import StoreError
 from fedbandit.service.models.model import new_model
 from fedbandit.service.storage.database import Session
 from fedbandit.service.storage.migrations import MIGRATIONS, SCHEMA, migrate
-from fedbandit.service.storage.opening import _database, open_store
+from fedbandit.service.storage.opening import open_database, open_store
 from tests.service.made_uploads import RECIPE
 from tests.service.running import make_model, overwrite
 
@@ -33,7 +33,7 @@ STEPS = {SCHEMA: _add_column, SCHEMA + 1: _add_table}
 
 
 def _migrated(url: str, steps: Mapping[int, Callable[[Session], None]], schema: int = NEW) -> None:
-    database = _database(url, create=False)
+    database = open_database(url, create=False)
     try:
         migrate(database, steps, schema=schema)
     finally:
@@ -41,7 +41,7 @@ def _migrated(url: str, steps: Mapping[int, Callable[[Session], None]], schema: 
 
 
 def _rows(url: str, query: str) -> list[tuple[object, ...]]:
-    database = _database(url, create=False)
+    database = open_database(url, create=False)
     with database.session("read") as session:
         rows = session.run(query)
     database.close()

@@ -14,7 +14,7 @@ from fedbandit import errors
 from fedbandit.service.models.deduplication import KEPT, Life, MergedUploads
 from fedbandit.service.models.model import new_model
 from fedbandit.service.storage.contract import Model, Store, Token
-from fedbandit.service.storage.opening import _database, open_store
+from fedbandit.service.storage.opening import open_database, open_store
 from tests.service.made_uploads import GRAM, RECIPE
 from tests.service.running import overwrite
 
@@ -265,7 +265,7 @@ def test_looking_into_a_file_of_something_else_leaves_it_as_it_is(tmp_path: Path
 
 
 def test_a_database_of_something_else_is_no_store(store_url: str) -> None:
-    database = _database(store_url, create=True)
+    database = open_database(store_url, create=True)
     with database.session("write") as session:
         session.run("CREATE TABLE something (other TEXT)")
     database.close()

@@ -74,20 +74,26 @@ class MergeQueue:
 
     async def _merge(self, ref: ModelRef) -> None:
         """Merge batch after batch until no sync of this model waits."""
-        waiting, loop = self._waiting[ref], asyncio.get_running_loop()
-        while waiting:
-            requests, answers = zip(*_next_batch(waiting), strict=True)
-            try:
-                outcomes: Sequence[Outcome | Exception] = await loop.run_in_executor(
-                    self._threads, self._merger.merge, ref, requests
-                )
-            except Exception as error:  # goes to every sync of the batch; the next one may succeed
-                outcomes = [error] * len(requests)
-            merged = (isinstance(each, Answer) and each.merged for each in outcomes)
-            self.batches[ref.model] += any(merged)
-            for answer, outcome in zip(answers, outcomes, strict=True):
-                _settle(answer, outcome)
-        del self._waiting[ref]
+        waiting = self._waiting[ref]
+        try:
+            while waiting:
+                requests, answers = zip(*_next_batch(waiting), strict=True)
+                outcomes = await self._outcomes(ref, requests)
+                merged = (isinstance(each, Answer) and each.merged for each in outcomes)
+                self.batches[ref.model] += any(merged)
+                for answer, outcome in zip(answers, outcomes, strict=True):
+                    _settle(answer, outcome)
+        finally:  # also when it is cancelled, at the end of the event loop
+            del self._waiting[ref]
+
+    async def _outcomes(
+        self, ref: ModelRef, requests: Sequence[SyncRequest]
+    ) -> Sequence[Outcome | Exception]:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, self._merger.merge, ref, requests)
+        except Exception as error:  # goes to every sync of the batch; the next one may succeed
+            return [error] * len(requests)
 
 
 def _next_batch(waiting: deque[_Waiting]) -> Iterator[_Waiting]:
