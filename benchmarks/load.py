@@ -25,6 +25,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import uvicorn
@@ -40,9 +41,8 @@ from fedbandit.core.memory.summary import sketch_of
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address
 from fedbandit.service.http.app import app_of
-from fedbandit.service.merging.commit import Answer
-from fedbandit.service.merging.intake import Arrived
-from fedbandit.service.merging.queue import ModelRef
+from fedbandit.service.merging.queue import MergeQueue
+from fedbandit.service.merging.sync import Answer, ModelRef, SyncRequest
 from fedbandit.service.models.model import new_model
 from fedbandit.service.serve import _config, _listener, _serve
 from fedbandit.service.settings import Settings
@@ -133,7 +133,7 @@ def register(store: Store, number: int) -> list[Agent]:
     model, state = new_model("load", RECIPE)
     agents = [f"agent-{index}" for index in range(number)]
     secrets, tokens = zip(*(new_token(model="load", agent=agent) for agent in agents), strict=True)
-    store.install(Archive(model=model, state=state, ledgers={}, tokens=tokens))
+    store.install(Archive(model=model, state=state, merged={}, tokens=tokens))
     return list(zip(agents, secrets, strict=True))
 
 
@@ -156,18 +156,18 @@ def be_bare() -> None:
 
 def be_echo(url: str) -> None:
     """Serve an echo by a coordinator."""
-    _run(app_of(Coordinator(open_store(url), Settings(), merges=Echo())))
+    _run(app_of(Coordinator(open_store(url), Settings(), queue=cast(MergeQueue, Echo()))))
 
 
 class Echo:
-    """Returns a body instead of merging it."""
+    """Stands in for ``MergeQueue``: returns a body instead of merging it."""
 
     def __init__(self) -> None:
         self.batches: Counter[str] = Counter()
 
-    async def take(self, _: ModelRef, arrived: Arrived) -> Answer:
+    async def take(self, _: ModelRef, request: SyncRequest) -> Answer:
         """Return it at once."""
-        return Answer(b"", arrived.body, merged=True)
+        return Answer(b"", request.body, merged=True)
 
     async def check(self, _: float) -> None:
         """Have nothing to check."""

@@ -30,7 +30,7 @@ from fedbandit import wire
 from fedbandit.client.decisions import OpenDecisions
 from fedbandit.client.state.directory import Identity, StateDir
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.service.models.deduplication import Ledger
+from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
 from tests.client.device import DIMENSION
@@ -119,20 +119,20 @@ def run(
     assert device.returncode == (0 if kill_after is None else -signal.SIGKILL)
 
 
-Merged = Callable[[], tuple[Array, Mapping[str, Ledger]]]
+Merged = Callable[[], tuple[Array, Mapping[str, MergedUploads]]]
 
 
-def merged_in(store: str) -> tuple[Array, Mapping[str, Ledger]]:
+def merged_in(store: str) -> tuple[Array, Mapping[str, MergedUploads]]:
     """Return what a coordinator's store holds, at one instant."""
     opened = open_store(store)
     archive = opened.archive("news")
     opened.close()
     download = wire.decode(archive.state)
     assert isinstance(download, fb.Download)
-    return download.moment, archive.ledgers
+    return download.moment, archive.merged
 
 
-def merged_by(twin: Twin, agent: str) -> tuple[Array, Mapping[str, Ledger]]:
+def merged_by(twin: Twin, agent: str) -> tuple[Array, Mapping[str, MergedUploads]]:
     """Return what a twin has merged."""
     with twin.lock:
         return twin.server.moment.copy(), {agent: twin.ledger}
@@ -152,7 +152,7 @@ def look(life: Life, place: Path, merged: Merged) -> None:
     shutil.rmtree(copied)
     outbox, (total, ledgers) = found.learner.outbox, merged()
     total = total + sum(upload.moment for upload in outbox.waiting)
-    last = ledgers.get(life.agent, Ledger()).lives.get(outbox.life)
+    last = ledgers.get(life.agent, MergedUploads()).lives.get(outbox.life)
     if outbox.in_flight is not None and (last is None or last.sequence < outbox.sequence):
         total = total + outbox.in_flight.moment
     assert_array_equal(total[sorted(life.paid)], 1.0)

@@ -23,7 +23,7 @@ from fedbandit.client.state.refused_uploads import KEPT as KEPT_REFUSED
 from fedbandit.client.state.refused_uploads import RefusedUploads
 from fedbandit.client.transport import HttpTransport
 from fedbandit.errors import InvalidArms, Unreachable
-from fedbandit.service.models.deduplication import KEPT, Ledger
+from fedbandit.service.models.deduplication import KEPT, MergedUploads
 from fedbandit.service.models.model import new_model
 from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
@@ -183,7 +183,7 @@ def test_a_state_brought_back_from_a_copy_swallows_one_upload_at_most(tmp_path: 
     assert len(twin.ledger.lives) == 2
 
 
-def forgotten(twin: Twin) -> Ledger:
+def forgotten(twin: Twin) -> MergedUploads:
     """Return the ledger once eight other lives have come and uploaded."""
     ledger = twin.ledger
     for life in range(KEPT):
@@ -222,7 +222,7 @@ def test_a_coordinator_that_was_set_back_is_followed(recipe: fb.Recipe, born: in
             assert agent.sync(everything=True)
         before = agent.status().version
         assert before >= 10
-        twin.server, twin.ledger = recipe.server(), Ledger()  # to before everything
+        twin.server, twin.ledger = recipe.server(), MergedUploads()  # to before everything
         play(agent, 30, 36)
         assert agent.sync(everything=True)
         assert agent.status().version == twin.server.version < before

@@ -87,7 +87,7 @@ def _check_against_the_store(store: str, shown: list[str]) -> None:
     opened.close()
     uploads, up, _, _ = (int(cell.replace(",", "")) for cell in shown)
     assert uploads == archive.model.version
-    assert up == sum(ledger.received for ledger in archive.ledgers.values())
+    assert up == sum(each.received for each in archive.merged.values())
 
 
 class Terminal(StringIO):

@@ -12,7 +12,7 @@ from fedbandit.client.connecting import Durability, open_state
 from fedbandit.client.state.agent_state import AgentState, Waiting
 from fedbandit.client.state.directory import Identity
 from fedbandit.errors import InvalidMessage, Refused, Unreachable
-from fedbandit.service.models.deduplication import Forgotten, Ledger
+from fedbandit.service.models.deduplication import ForgottenLife, MergedUploads
 
 LIMITS = wire.Limits(arm_norm=1e6, reward=1e6, count=10**9)
 PATIENT = Waiting()
@@ -30,7 +30,7 @@ class Twin:
     def __init__(self, recipe: fb.Recipe, *, limits: wire.Limits = LIMITS) -> None:
         self.recipe, self.limits, self.server = recipe, limits, recipe.server()
         self.fingerprint = wire.fingerprint(recipe)
-        self.ledger = Ledger()
+        self.ledger = MergedUploads()
         self.requests: list[str] = []
         self.down = self.deaf = False
         self.error: Exception | None = None
@@ -81,7 +81,7 @@ class Twin:
         who = {"born": sync.born, "sequence": sync.sequence}
         try:
             version = self.ledger.copy_of(sync.life, **who)
-        except Forgotten as error:
+        except ForgottenLife as error:
             raise Refused(str(error), status=410, field=error.field) from error
         except InvalidMessage as error:
             raise Refused(str(error), status=422, field=error.field) from error

@@ -20,7 +20,7 @@ from fedbandit.service.http.app import make_app
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store
-from fedbandit.service.storage.opening import _database, open_store
+from fedbandit.service.storage.opening import open_database, open_store
 from fedbandit.service.tokens import new_token
 
 OPEN = Settings(open=True, remember_seconds=0.0)
@@ -81,7 +81,7 @@ def stored(url: str, name: str = "news") -> fb.Download:
 
 def overwrite(url: str, statement: str, *values: object) -> None:
     """Change a store behind its back, as a bad disk or a careless hand does."""
-    database = _database(url, create=False)
+    database = open_database(url, create=False)
     with database.session("write") as session:
         session.run(statement, values)
     database.close()
@@ -90,7 +90,7 @@ def overwrite(url: str, statement: str, *values: object) -> None:
 @contextmanager
 def unwritable(url: str) -> Iterator[None]:
     """Keep everybody else from writing to a store for as long as a block runs."""
-    database = _database(url, create=False)
+    database = open_database(url, create=False)
     with database.session("write") as session:
         session.run("UPDATE fedbandit SET version = version")
         yield

@@ -108,7 +108,7 @@ def test_a_model_moves_to_another_store_with_all_that_is_its_own(
     assert capsys.readouterr().err == "news: 1 uploads, 1 token\n"
     before, after = (open_store(url) for url in (store, store_url))
     one, other = before.archive("news"), after.archive("news")
-    assert (one.state, one.ledgers, one.tokens) == (other.state, other.ledgers, other.tokens)
+    assert (one.state, one.merged, one.tokens) == (other.state, other.merged, other.tokens)
     assert other.tokens[0].digest == digest_of(secret)
     before.close()
     after.close()
@@ -162,7 +162,7 @@ def test_an_export_brings_no_tokens_but_its_own(
     _, token = new_token(model="news", agent="phone")
     smuggled = replace(token, digest=b"1" * 32, name="x", model=owner, agent=agent)
     file = tmp_path / "news.model"
-    archive = Archive(model=model, state=state, ledgers={}, tokens=[token, smuggled])
+    archive = Archive(model=model, state=state, merged={}, tokens=[token, smuggled])
     file.write_bytes(archive_bytes(archive))
     for words in ([], ["--as", "other"]):
         assert main(["model", "import", str(file), *words]) == 2
@@ -199,7 +199,7 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("model create news --dimension 4", "FSCLB needs a sketch size. Add --sketch-size 2 ("),
         ("model create news --dimension 4 --sketch-size 9", "sketch_size: got 9"),
         ("model create n/s --dimension 4 --sketch-size 3", "model: got 'n/s'; expected 1 to 64"),
-        ("model create old --dimension 4 --sketch-size 3", "a name that is taken"),
+        ("model create old --dimension 4 --sketch-size 3", "exists already"),
         ("model create news --dimension 4 --recipe LinUCB", "recipe: got LinUCB; expected one who"),
         ("model create news --dimension 4 --recipe Random", "recipe: got Random; expected one who"),
         ("model create news --dimension 4 --recipe AsyncLinUCB", "recipe: got AsyncLinUCB"),
@@ -366,7 +366,10 @@ def test_postgresql_by_its_url(
     monkeypatch.setenv("FEDBANDIT_STORE", postgres_url())
     assert main(["model", "list"]) == 2
     shown = capsys.readouterr().err
-    assert "got a database with no store of fedbandit in it yet" in shown
+    assert (
+        "There is no store at postgresql://... (a database with no store of fedbandit in it)"
+        in shown
+    )
     assert "fedbandit model create and fedbandit serve make one there" in shown
     _run("model create news --dimension 4 --sketch-size 3")
     _run("token create news phone")

@@ -17,9 +17,8 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.errors import InvalidMessage
-from fedbandit.service.merging.commit import Answer, Committer, Posted
-from fedbandit.service.models.deduplication import UnreadableLedger
+from fedbandit.service.merging.commit import CheckedSync, Committer
+from fedbandit.service.merging.sync import Answer, Outcome
 from fedbandit.service.models.model import Served
 from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import RECIPE, merged, sync_for
@@ -132,7 +131,7 @@ def test_two_coordinators_and_batches_full_of_copies(
         server, uploads = RECIPE.server(), 0
         for who, batch in history:
             fresh: list[fb.Upload] = []
-            outcomes = coordinators[who].commit([Posted(a, s, 100) for a, s in batch])
+            outcomes = coordinators[who].commit([CheckedSync(a, s, 100) for a, s in batch])
             for (agent, sync), outcome in zip(batch, outcomes, strict=True):
                 assert isinstance(outcome, Answer)
                 answer = wire.decode_synced(outcome.body)
@@ -146,12 +145,16 @@ def test_two_coordinators_and_batches_full_of_copies(
             uploads += len(fresh)
             assert wire.encode(answer.download) == wire.encode(server.download())
         assert wire.encode(stored(url)) == wire.encode(server.download())
-        ledgers = stores[0].archive("news").ledgers
-        assert sum(ledger.uploads for ledger in ledgers.values()) == uploads
+        told = stores[0].archive("news").merged
+        assert sum(each.uploads for each in told.values()) == uploads
         for store in stores:
             store.close()
 
     law()
+
+
+def _statuses(outcomes: list[Outcome]) -> list[int]:
+    return [200 if isinstance(each, Answer) else each.status for each in outcomes]
 
 
 def test_one_bad_upload_in_a_batch_harms_no_other(store_url: str) -> None:
@@ -160,22 +163,22 @@ def test_one_bad_upload_in_a_batch_harms_no_other(store_url: str) -> None:
     committer = Committer(store, Served(store.model("news"), RECIPE))
     good, bad = sync_for(RECIPE, 1), sync_for(RECIPE, 2, life=1, born=7)
     other = sync_for(RECIPE, 3, life=2)
-    outcomes = committer.commit([Posted("a", each, 10) for each in (good, bad, other)])
-    assert [type(each) for each in outcomes] == [Answer, InvalidMessage, Answer]
+    outcomes = committer.commit([CheckedSync("a", each, 10) for each in (good, bad, other)])
+    assert _statuses(outcomes) == [200, 422, 200]
     store.close()
     server = RECIPE.server()
     receive_together(server, [good.upload, other.upload])
     assert wire.encode(stored(store_url)) == wire.encode(server.download())
 
 
-def test_one_unreadable_ledger_in_a_batch_harms_no_other(store_url: str) -> None:
+def test_one_unreadable_agent_in_a_batch_harms_no_other(store_url: str) -> None:
     make_model(store_url, "news", RECIPE)
     store = open_store(store_url)
     committer = Committer(store, Served(store.model("news"), RECIPE))
-    committer.commit([Posted("b", sync_for(RECIPE, 1), 10)])
+    committer.commit([CheckedSync("b", sync_for(RECIPE, 1), 10)])
     overwrite(store_url, "UPDATE agents SET lives = ?", b"\xc1")
-    batch = [Posted(agent, sync_for(RECIPE, 2, sequence=2), 10) for agent in AGENTS]
-    assert [type(each) for each in committer.commit(batch)] == [Answer, UnreadableLedger, Answer]
+    batch = [CheckedSync(agent, sync_for(RECIPE, 2, sequence=2), 10) for agent in AGENTS]
+    assert _statuses(committer.commit(batch)) == [200, 503, 200]
     store.close()
     uploads = [sync_for(RECIPE, seed).upload for seed in (1, 2, 2)]
     assert wire.encode(stored(store_url)) == wire.encode(merged(RECIPE, uploads).download())
@@ -191,8 +194,8 @@ def test_no_count_is_too_large_to_be_stored(sqlite_url: Any) -> None:
         fb.Upload(0, fb.Statistics(good.summary, good.moment, count)) for count in (2**62, 2**62, 5)
     ]
     syncs = [wire.Sync("0" * 16, bytes(16), n, each) for n, each in enumerate(uploads, 1)]
-    outcomes = Committer(store, served).commit([Posted("a", each, 10) for each in syncs])
-    assert [type(each) for each in outcomes] == [Answer, InvalidMessage, Answer]
+    outcomes = Committer(store, served).commit([CheckedSync("a", each, 10) for each in syncs])
+    assert _statuses(outcomes) == [200, 422, 200]
     assert store.model("news").count == 2**62 + 5
     store.close()
 
@@ -202,11 +205,11 @@ def test_a_batch_that_could_not_be_committed_never_was(sqlite_url: Any) -> None:
     make_model(url, "news", RECIPE)
     store = open_store(url)
     committer = Committer(store, Served(store.model("news"), RECIPE))
-    committer.commit([Posted("a", sync_for(RECIPE, 1), 10)])
-    unprintable = Posted("a\ud800", sync_for(RECIPE, 2, sequence=2), 10)  # no database takes it
+    committer.commit([CheckedSync("a", sync_for(RECIPE, 1), 10)])
+    unprintable = CheckedSync("a\ud800", sync_for(RECIPE, 2, sequence=2), 10)  # in a database
     with pytest.raises(UnicodeEncodeError):
-        committer.commit([Posted("a", sync_for(RECIPE, 3, sequence=2), 10), unprintable])
-    (outcome,) = committer.commit([Posted("a", sync_for(RECIPE, 3, sequence=2), 10)])
+        committer.commit([CheckedSync("a", sync_for(RECIPE, 3, sequence=2), 10), unprintable])
+    (outcome,) = committer.commit([CheckedSync("a", sync_for(RECIPE, 3, sequence=2), 10)])
     assert isinstance(outcome, Answer)
     assert outcome.merged
     uploads = [sync_for(RECIPE, seed).upload for seed in (1, 3)]

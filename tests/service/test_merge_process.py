@@ -11,8 +11,12 @@ import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from http import HTTPStatus
+from multiprocessing import Pipe
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -20,26 +24,20 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.errors import StoreError, UnknownName
-from fedbandit.service.merging.commit import Answer, Reborn
-from fedbandit.service.merging.intake import Arrived
-from fedbandit.service.merging.merges import Merges, ThreadMerges
-from fedbandit.service.merging.queue import Merged, ModelRef
-from fedbandit.service.merging.worker_messages import (
-    Failed,
-    Faulty,
-    Inbox,
-    Message,
-    Open,
-    Ready,
-    Take,
-    packed,
-    told,
-    understood,
+from fedbandit.errors import InvalidState, StoreError, UnknownName
+from fedbandit.service.merging.batch import StoreMerger
+from fedbandit.service.merging.queue import MergeQueue
+from fedbandit.service.merging.supervisor import FIRST_PAUSE, WorkerMerger
+from fedbandit.service.merging.sync import (
+    Answer,
+    MergeFailed,
+    ModelGone,
+    ModelRef,
+    SyncRequest,
 )
-from fedbandit.service.merging.worker_process import _FIRST_PAUSE, ProcessMerges
+from fedbandit.service.merging.worker import reply_to
 from fedbandit.service.refusal import Refusal
-from fedbandit.service.storage.contract import Store
+from fedbandit.service.storage.contract import Model, Store
 from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for
 from tests.service.running import (
@@ -53,80 +51,74 @@ from tests.service.running import (
     unwritable,
 )
 
-NEWS = ModelRef("news", "1")
 
-
-def _arrived(sync: wire.Sync, agent: str = "a") -> Arrived:
-    return Arrived(agent, wire.encode_sync(sync))
+def _request(sync: wire.Sync, agent: str = "a") -> SyncRequest:
+    return SyncRequest(agent, wire.encode_sync(sync))
 
 
 # What is said ----------------------------------------------------------------------------------
 
-messages = st.one_of(
-    st.builds(Open, st.binary()),
-    st.just(Ready()),
-    st.builds(
-        Take,
-        st.integers(0, 2**60),
-        st.text(),
-        st.text(),
-        st.text(),
-        st.none() | st.binary(max_size=40),
-    ),
-    st.builds(
-        Failed,
-        st.text(),
-        st.text(),
-        st.lists(st.integers(0, 99)),
-        st.sampled_from(["gone", "store", "fault"]),
-        st.text(),
-    ),
-)
-
-
-@given(st.lists(st.tuples(messages, st.binary(max_size=300))), st.integers(1, 70))
-def test_messages_arrive_whole_however_they_are_cut(
-    sent: list[tuple[Message, bytes]], size: int
-) -> None:
-    stream = b"".join(packed(message, along) for message, along in sent)
-    inbox = Inbox()
-    cut = [stream[start : start + size] for start in range(0, len(stream), size)]
-    assert [each for data in cut for each in inbox.arrived(data)] == sent
-
-
 answers = st.builds(
     Answer, st.binary(max_size=9), st.sampled_from([b"one" * 9, b"two"]), st.booleans()
 )
-refusals = st.builds(Refusal, st.sampled_from([400, 401, 409, 410, 422]), st.text(), st.text())
+statuses = st.sampled_from([HTTPStatus(code) for code in (400, 401, 409, 410, 422)])
+refusals = st.builds(Refusal, statuses, st.text(), st.text(), closes=st.booleans())
 
 
 @given(st.lists(answers | refusals))
 def test_outcomes_come_back_as_they_were(outcomes: list[Any]) -> None:
-    numbers = list(range(len(outcomes)))
-    back = understood(*told(Merged(NEWS, numbers, outcomes)))
-    assert (back.ref, list(back.numbers)) == (NEWS, numbers)
-    assert isinstance(back.outcomes, list)
-    for one, other in zip(outcomes, back.outcomes, strict=True):
+    back = _sent(outcomes)
+    for one, other in zip(outcomes, back, strict=True):
         assert type(one) is type(other)
         if isinstance(one, Answer):
             assert (one.body, one.merged) == (other.body, other.merged)
         else:
             assert (one.status, one.field, str(one)) == (other.status, other.field, str(other))
+            assert one.status is other.status
+            assert one.response().raw_headers == other.response().raw_headers
+
+
+def test_a_download_is_sent_once_for_all_its_answers() -> None:
+    download = bytes(10**6)
+    outcomes = [Answer(b"head", download, merged=True)] * 3
+    assert len(ForkingPickler.dumps([replace(each, head=b"h") for each in outcomes])) < 1_001_000
+
+
+def _sent(message: Any) -> Any:
+    """Return what the other process is told."""
+    mine, theirs = Pipe()
+    with mine, theirs:
+        mine.send(message)
+        return theirs.recv()
+
+
+class _Broken:
+    """A store of which no model can be read."""
+
+    writers = 1
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def model(self, _: str) -> Model:
+        raise self._error
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (Reborn(), Reborn),
-        (UnknownName("gone"), Reborn),
+        (ModelGone(), ModelGone),
+        (UnknownName("gone"), ModelGone),
         (StoreError("full"), StoreError),
-        (ZeroDivisionError("a secret"), Faulty),
+        (InvalidState("broken"), StoreError),
+        (ZeroDivisionError("a secret"), MergeFailed),
     ],
 )
 def test_failures_come_back_as_what_they_mean(error: Exception, kind: type[Exception]) -> None:
-    back = understood(*told(Merged(NEWS, [1], error)))
-    assert type(back.outcomes) is kind
-    assert "secret" not in str(back.outcomes)
+    merger = StoreMerger(cast(Store, _Broken(error)))
+    back = _sent(reply_to((ModelRef("news", "1"), [SyncRequest("a", b"")]), merger))
+    assert type(back) is kind
+    assert "secret" not in str(back)
 
 
 # What becomes of it ----------------------------------------------------------------------------
@@ -134,15 +126,16 @@ def test_failures_come_back_as_what_they_mean(error: Exception, kind: type[Excep
 
 @pytest.fixture(params=["threads", "process"])
 def play(request: pytest.FixtureRequest, store_url: str) -> Callable[..., Any]:
-    """Return what runs a play with merges of either kind, on either store."""
+    """Return what runs a play with a queue of either kind, on either store."""
 
-    def run(acts: Callable[[Merges, Store], Awaitable[Any]]) -> Any:
+    def run(acts: Callable[[MergeQueue, Store], Awaitable[Any]]) -> Any:
         async def whole() -> Any:
             store = open_store(store_url)
-            threads, process = ThreadMerges(store), ProcessMerges(store_url)
-            merges: Merges = threads if request.param == "threads" else process
+            threads = MergeQueue(StoreMerger(store))
+            process = MergeQueue(WorkerMerger(store_url, writers=store.writers))
+            queue = threads if request.param == "threads" else process
             try:
-                return await acts(merges, store)
+                return await acts(queue, store)
             finally:
                 assert await threads.stop(30.0)
                 assert await process.stop(30.0)
@@ -164,12 +157,12 @@ def test_many_at_once_are_merged_once_each_in_an_order(
 ) -> None:
     syncs = {f"agent-{n}": sync_for(RECIPE, n) for n in range(30)}
 
-    async def acts(merges: Merges, store: Store) -> list[Answer]:
+    async def acts(queue: MergeQueue, store: Store) -> list[Answer]:
         where = _ref(store)
-        asked = [merges.take(where, _arrived(sync, agent)) for agent, sync in syncs.items()]
-        shop = merges.take(_ref(store, "shop"), _arrived(sync_for(GRAM, 5)))
+        asked = [queue.take(where, _request(sync, agent)) for agent, sync in syncs.items()]
+        shop = queue.take(_ref(store, "shop"), _request(sync_for(GRAM, 5)))
         *answers, _ = await asyncio.gather(*asked, shop)
-        assert 0 < merges.batches["news"] <= len(syncs)
+        assert 0 < queue.batches["news"] <= len(syncs)
         return answers
 
     answers = [wire.decode_synced(each.body) for each in play(acts)]
@@ -179,10 +172,10 @@ def test_many_at_once_are_merged_once_each_in_an_order(
 
 
 def test_what_is_refused_is_told_apart_from_what_is_not(play: Callable[..., Any]) -> None:
-    async def acts(merges: Merges, store: Store) -> None:
+    async def acts(queue: MergeQueue, store: Store) -> None:
         where = _ref(store)
         bodies = [wire.encode_sync(sync_for(RECIPE, 1)), b"noise", b""]
-        asked = [merges.take(where, Arrived(f"a{n}", body)) for n, body in enumerate(bodies)]
+        asked = [queue.take(where, SyncRequest(f"a{n}", body)) for n, body in enumerate(bodies)]
         good, *bad = await asyncio.gather(*asked, return_exceptions=True)
         assert isinstance(good, Answer)
         assert all(isinstance(each, Refusal) and each.status == 422 for each in bad)
@@ -191,12 +184,12 @@ def test_what_is_refused_is_told_apart_from_what_is_not(play: Callable[..., Any]
 
 
 def test_a_model_that_is_gone_or_another_one_says_so(play: Callable[..., Any]) -> None:
-    async def acts(merges: Merges, store: Store) -> None:
-        arrived = _arrived(sync_for(RECIPE, 1))
+    async def acts(queue: MergeQueue, store: Store) -> None:
+        request = _request(sync_for(RECIPE, 1))
         for ref in (ModelRef("news", "of another time"), ModelRef("nowhere", "x")):
-            with pytest.raises((Reborn, UnknownName)):
-                await merges.take(ref, arrived)
-        assert (await merges.take(_ref(store), arrived)).merged
+            with pytest.raises(ModelGone):
+                await queue.take(ref, request)
+        assert (await queue.take(_ref(store), request)).merged
 
     play(acts)
 
@@ -204,10 +197,10 @@ def test_a_model_that_is_gone_or_another_one_says_so(play: Callable[..., Any]) -
 def test_one_who_does_not_wait_for_the_answer_keeps_nobody_from_theirs(
     play: Callable[..., Any],
 ) -> None:
-    async def acts(merges: Merges, store: Store) -> None:
+    async def acts(queue: MergeQueue, store: Store) -> None:
         where = _ref(store)
         asked = [
-            asyncio.create_task(merges.take(where, _arrived(sync_for(RECIPE, n), f"agent-{n}")))
+            asyncio.create_task(queue.take(where, _request(sync_for(RECIPE, n), f"agent-{n}")))
             for n in range(6)
         ]
         await asyncio.sleep(0)
@@ -220,11 +213,11 @@ def test_one_who_does_not_wait_for_the_answer_keeps_nobody_from_theirs(
 
 
 def test_it_says_whether_it_could_merge_now(play: Callable[..., Any], store_url: str) -> None:
-    async def acts(merges: Merges, _: Store) -> None:
-        await asyncio.gather(merges.check(30.0), merges.check(30.0))
+    async def acts(queue: MergeQueue, _: Store) -> None:
+        await asyncio.gather(queue.check(30.0), queue.check(30.0))
         with unwritable(store_url), pytest.raises(StoreError, match=r"no answer for 0\.2 seconds"):
-            await merges.check(0.2)
-        await merges.check(30.0)
+            await queue.check(0.2)
+        await queue.check(30.0)
 
     play(acts)
 
@@ -235,15 +228,15 @@ def test_one_that_hangs_could_not(sqlite_url: Callable[[], str]) -> None:
     before = set(_children())
 
     async def acts() -> None:
-        merges = ProcessMerges(url)
-        await merges.check(30.0)
+        queue = MergeQueue(WorkerMerger(url, writers=1))
+        await queue.check(30.0)
         (worker,) = set(_children()) - before
         os.kill(worker, signal.SIGSTOP)
         with pytest.raises(StoreError, match=r"no answer for 0\.2 seconds"):
-            await merges.check(0.2)
+            await queue.check(0.2)
         os.kill(worker, signal.SIGCONT)
-        await merges.check(30.0)
-        assert await merges.stop(30.0)
+        await queue.check(30.0)
+        assert await queue.stop(30.0)
 
     asyncio.run(acts())
 
@@ -262,18 +255,18 @@ def test_another_one_is_started_when_it_was_killed(sqlite_url: Callable[[], str]
     before = set(_children())
 
     async def acts() -> None:
-        merges, store = ProcessMerges(url), open_store(url)
+        queue, store = MergeQueue(WorkerMerger(url, writers=1)), open_store(url)
         where = _ref(store)
-        await merges.check(30.0)
+        await queue.check(30.0)
         (worker,) = set(_children()) - before
         with store.lock("news"):  # so that it waits with the upload in its hands
-            asked = asyncio.create_task(merges.take(where, _arrived(sync_for(RECIPE, 1))))
+            asked = asyncio.create_task(queue.take(where, _request(sync_for(RECIPE, 1))))
             await asyncio.sleep(0.2)
             os.kill(worker, signal.SIGKILL)
-            with pytest.raises(StoreError, match="merging process"):
+            with pytest.raises(StoreError, match="merge worker exited"):
                 await asked
-        assert (await merges.take(where, _arrived(sync_for(RECIPE, 1)))).merged
-        assert await merges.stop(30.0)
+        assert (await queue.take(where, _request(sync_for(RECIPE, 1)))).merged
+        assert await queue.stop(30.0)
         store.close()
 
     asyncio.run(acts())
@@ -286,18 +279,19 @@ def test_another_one_is_started_when_it_was_killed(sqlite_url: Callable[[], str]
 def test_a_store_that_cannot_be_opened_is_what_it_says_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = "import atexit, os, time; os.dup(0); atexit.register(time.sleep, 30)"
+    slow = "import atexit, os, sys, time; os.dup(int(sys.orig_argv[-1])); "
+    slow += "atexit.register(time.sleep, 30)"
     (tmp_path / "sitecustomize.py").write_text(slow)  # takes its time to end, connected
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     before = set(_children())
 
     async def acts() -> None:
-        merges = ProcessMerges(f"sqlite:///{tmp_path / 'none.db'}")
-        for pause in (0.0, _FIRST_PAUSE):  # sooner than that it would not try again
+        queue = MergeQueue(WorkerMerger(f"sqlite:///{tmp_path / 'none.db'}", writers=1))
+        for pause in (0.0, FIRST_PAUSE):  # sooner than that it would not try again
             await asyncio.sleep(pause)
             with pytest.raises(StoreError, match="no such file"):
-                await merges.check(30.0)
-        assert await merges.stop(30.0)
+                await queue.check(30.0)
+        assert await queue.stop(30.0)
 
     asyncio.run(acts())
     assert set(_children()) <= before
@@ -332,9 +326,9 @@ def test_what_lies_in_the_working_directory_is_none_of_its_modules(
     monkeypatch.chdir(tmp_path)
 
     async def acts() -> None:
-        merges = ProcessMerges(url)
-        await merges.check(30.0)
-        assert await merges.stop(30.0)
+        queue = MergeQueue(WorkerMerger(url, writers=1))
+        await queue.check(30.0)
+        assert await queue.stop(30.0)
 
     asyncio.run(acts())
 
@@ -351,7 +345,7 @@ def _starting(url: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
         start_new_session=True,
     )
     worker = Process(process, "").worker
-    while b"merging.worker" not in Path(f"/proc/{worker}/cmdline").read_bytes():
+    while b"fedbandit.service.merging.worker" not in Path(f"/proc/{worker}/cmdline").read_bytes():
         time.sleep(0.001)  # until then its parent waits for it, whatever it is told
     try:
         yield process, worker

@@ -13,10 +13,12 @@ from fedbandit import wire
 from fedbandit.core.memory.contract import Summary
 from fedbandit.core.memory.summary import sketch_of
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.merging.commit import Answer, Committer, Posted
+from fedbandit.service.merging.commit import CheckedSync, Committer
 from fedbandit.service.merging.merge import merge
+from fedbandit.service.merging.sync import Answer
 from fedbandit.service.merging.validation import check_summary
 from fedbandit.service.models.model import Served, server_at
+from fedbandit.service.refusal import Refusal
 from fedbandit.service.storage.contract import Archive, Store
 from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for, upload_for
@@ -49,11 +51,11 @@ def test_what_would_brick_a_model_is_undone(
         fb.Upload(0, fb.Statistics(each, np.zeros(recipe.dimension), 10**9)) for each in summaries
     ]
     syncs = [wire.Sync("0" * 16, bytes(16), n, each) for n, each in enumerate(uploads, 1)]
-    outcomes = [committer.commit([Posted("a", sync, 10)])[0] for sync in syncs]
+    outcomes = [committer.commit([CheckedSync("a", sync, 10)])[0] for sync in syncs]
     store.close()
-    assert any(isinstance(each, InvalidMessage) for each in outcomes)
-    refused = [each.field for each in outcomes if isinstance(each, InvalidMessage)]
-    assert all("summary" in field for field in refused)
+    refused = [each for each in outcomes if isinstance(each, Refusal)]
+    assert {each.status for each in refused} == {422}
+    assert all("summary" in each.field for each in refused)
     taken = [up for up, each in zip(uploads, outcomes, strict=True) if isinstance(each, Answer)]
     assert wire.encode(stored(url)) == wire.encode(merged(recipe, taken).download())
     server_at(recipe, wire.encode(stored(url)))  # a restart takes it
@@ -70,10 +72,10 @@ def test_a_batch_whose_sum_is_not_sound_is_merged_one_by_one(
     edges = [fb.Upload(0, fb.Statistics(EDGE, np.zeros(2), 10**9))] * 3
     uploads = [upload_for(FLAT, 1), *edges, upload_for(FLAT, 2)]
     syncs = [wire.Sync("0" * 16, bytes(16), n, each) for n, each in enumerate(uploads, 1)]
-    posted = [Posted("a", sync, 10) for sync in (*syncs, syncs[0])]
+    posted = [CheckedSync("a", sync, 10) for sync in (*syncs, syncs[0])]
     outcomes = committer.commit(posted)
     store.close()
-    assert any(isinstance(each, InvalidMessage) for each in outcomes)
+    assert any(isinstance(each, Refusal) and each.status == 422 for each in outcomes)
     answers = [wire.decode_synced(each.body) for each in outcomes if isinstance(each, Answer)]
     assert [each.version for each in answers if each.merged] == list(range(1, len(answers)))
     assert not answers[-1].merged
@@ -191,12 +193,12 @@ def test_two_histories_of_one_version_are_told_apart(tmp_path: Path) -> None:
     first, served = sync_for(RECIPE, 1), Served(store.model("news"), RECIPE)
     backup = store.archive("news")
     survivor = Committer(store, served)
-    survivor.commit([Posted("a", first, 10)])
+    survivor.commit([CheckedSync("a", first, 10)])
     _restore(store, backup)
     second, third = sync_for(RECIPE, 2, life=2), sync_for(RECIPE, 3, life=3)
-    Committer(store, served).commit([Posted("b", second, 10)])
+    Committer(store, served).commit([CheckedSync("b", second, 10)])
     assert store.model("news").version == 1  # as the survivor remembers it
-    survivor.commit([Posted("c", third, 10)])
+    survivor.commit([CheckedSync("c", third, 10)])
     store.close()
     expected = merged(RECIPE, [second.upload, third.upload])
     assert wire.encode(stored(url)) == wire.encode(expected.download())

@@ -87,7 +87,7 @@ def test_a_database_that_goes_away_and_returns(
 
 
 @pytest.mark.parametrize("lives", [b"\xc1", "a text"])
-def test_a_ledger_that_cannot_be_read_is_told_in_the_log_and_keeps_nobody_else_back(
+def test_merged_uploads_that_cannot_be_read_are_told_in_the_log_and_keeps_nobody_else_back(
     url: str, lives: bytes | str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with client_of(url) as client:
@@ -100,7 +100,7 @@ def test_a_ledger_that_cannot_be_read_is_told_in_the_log_and_keeps_nobody_else_b
         ):
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert post(client, sync_for(RECIPE, 3), agent="other").version == 2
-    assert "ledger of agent 'phone' of model 'news'" in caplog.records[-1].getMessage()
+    assert "merged uploads of agent 'phone' of model 'news'" in caplog.records[-1].getMessage()
 
 
 def test_a_database_that_can_only_be_read_is_not_ready(

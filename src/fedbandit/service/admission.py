@@ -1,12 +1,12 @@
-"""Whose turn it is: bounds on what is under way, over all agents and for each of them.
+"""Bounds on requests under way, over all agents and for each of them.
 
-An agent that talks holds one of its own few turns from the head of its request to the answer. The
-queue, which all agents share, is entered only with a whole body in hand: nobody fills it by sending
-slowly, and one agent takes up no more of it than its own turns.
+A request holds one of its agent's few turns from its head to its answer. It enters the queue, which
+all agents share, only with its whole body: slow senders do not fill the queue, and one agent takes
+up no more of it than its own turns.
 
-Bodies that are still arriving take memory too. Where all of them together take more than the queue
-may, those are sent away that take more than their share, so that many slow senders of large bodies
-keep nobody from sending a small one.
+Bodies that are still arriving take memory too. When all of them together take more than the queue
+may, those larger than their share are refused, so that small ones still arrive beside many slow
+large ones.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ class Turns:
         self._bodies, self._arriving = 0, 0
 
     def check_queue(self, size: int = 0) -> None:
-        """Raise Refusal (503) where the queue has no place for another body of some bytes."""
+        """Raise Refusal (503) if the queue has no place for another body of this size."""
         crowded = self.queued > 0 and self._bytes + size > self._settings.queue_bytes
         if crowded or self.queued >= self._settings.queue:
             raise not_now("coordinator", "too many syncs are under way")
@@ -44,10 +44,10 @@ class Turns:
 
     @contextmanager
     def arriving(self) -> Iterator[Callable[[int], None]]:
-        """Count the bytes of a body as they come: the block is given what to tell them to.
+        """Count the bytes of a body: the block calls what it is given with the size of each chunk.
 
-        That raises Refusal (503) where they are too many. All bodies together never take more than
-        twice what the queue may, but for a body that is alone.
+        That raises Refusal (503) if they are too many. All bodies together never take more than
+        twice what the queue may, except a body that is alone.
         """
         mine, most = 0, self._settings.queue_bytes
 
@@ -68,7 +68,7 @@ class Turns:
             self._arriving -= mine
 
     def waiting(self, size: int) -> "_Held[int]":
-        """Hold a place in the queue for a body of some bytes; raise Refusal (503) if it is full."""
+        """Hold a place in the queue for a body of this size; raise Refusal (503) if it is full."""
         self.check_queue(size)
         self.queued += 1
         self._bytes += size
@@ -85,7 +85,7 @@ class Turns:
 
 
 class _Held(Generic[T]):
-    """What is held for as long as a block runs, and given back after it."""
+    """A context manager that gives back what it holds when the block ends."""
 
     __slots__ = ("_give_back", "_what")
 

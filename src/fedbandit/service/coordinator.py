@@ -1,4 +1,4 @@
-"""The coordinator without HTTP: who may talk, which models there are, and the way to be merged."""
+"""The coordinator without HTTP: checks tokens, finds models, has syncs merged, reads states."""
 
 import asyncio
 import logging
@@ -12,10 +12,9 @@ from fedbandit import wire
 from fedbandit.core.messages import Download
 from fedbandit.errors import InvalidState, LocalError, UnknownName
 from fedbandit.service.admission import Turns
-from fedbandit.service.merging.commit import Answer, Reborn
-from fedbandit.service.merging.intake import Arrived
-from fedbandit.service.merging.merges import Merges, NotInTime, ThreadMerges
-from fedbandit.service.merging.queue import ModelRef
+from fedbandit.service.merging.batch import StoreMerger
+from fedbandit.service.merging.queue import MergeQueue, NotInTime
+from fedbandit.service.merging.sync import Answer, ModelGone, ModelRef, SyncRequest
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.models.model import Served, recipe_of, server_at
 from fedbandit.service.refusal import Refusal, not_now, unauthorised
@@ -26,16 +25,16 @@ from fedbandit.service.tokens import digest_of, opens
 T = TypeVar("T")
 _How = Literal["read", "written"]
 _REMEMBERED = 20_000
-_START_SECONDS, _READY_SECONDS = 15.0, 5.0  # for the store to be written when asked whether it can
+_START_SECONDS, _READY_SECONDS = 75.0, 5.0  # for a check; the first one starts and compiles
 _READY_FOR = 1.0
-_LAST_SECONDS = 1.0  # for a batch that is being committed when nobody waits for it any more
+_LAST_SECONDS = 1.0  # for batches under way when all connections are closed
 _log = logging.getLogger("fedbandit.service")
 
 
 class Coordinator:
     """Serves the models of one store. All methods run in the event loop; the store in threads.
 
-    ``merges`` is where uploads are merged; threads of this process, if it is not told.
+    ``queue`` has uploads merged; by default in threads of this process.
 
     ``told_to_stop`` says whether the program has been asked to end, ``connected`` how many
     connections there are. ``abandoned`` is True once it has stopped with a thread still waiting for
@@ -47,7 +46,7 @@ class Coordinator:
         store: Store,
         settings: Settings,
         *,
-        merges: Merges | None = None,
+        queue: MergeQueue | None = None,
         told_to_stop: Callable[[], bool] = lambda: False,
         connected: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -56,7 +55,7 @@ class Coordinator:
         self._told_to_stop, self._connected, self._stopped = told_to_stop, connected, False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
-        self._merges = merges or ThreadMerges(store)
+        self._queue = queue or MergeQueue(StoreMerger(store))
         self._asking: set[Future[Any]] = set()
         self._tokens: dict[bytes, tuple[float, Token]] = {}
         self._admitted: set[tuple[bytes | None, str | None, str | None]] = set()
@@ -79,11 +78,11 @@ class Coordinator:
     ) -> bytes | None:
         """Raise Refusal (401) unless the token opens this agent of this model; return its digest.
 
-        Where the store will be ``asked_again`` before anything is told or changed, a token that was
-        good once for these names will do. Without tokens there is no digest.
+        With ``asked_again``, a token that was good once for these names will do: the store is asked
+        again before anything is changed or revealed. None if no tokens are asked for.
 
-        Whoever is refused is so after ``refusal_seconds``, and after the store was asked: how long
-        it took says nothing about what was found, or remembered.
+        A refusal takes ``refusal_seconds`` and a look into the store, whatever was found or
+        remembered, so that its time reveals nothing.
         """
         if self.settings.open:
             return None
@@ -102,9 +101,10 @@ class Coordinator:
         return digest
 
     async def check_token(self, digest: bytes | None, *, model: str, agent: str) -> None:
-        """Raise Refusal (401) if a token that was good once is so no more; before a refusal tells.
+        """Raise Refusal (401) if a token that was good once was revoked since.
 
-        Asked of the store as often as of other tokens: once in ``remember_seconds``.
+        Called before another refusal, which would reveal something about the model. The store is
+        asked once in ``remember_seconds``, as for other tokens.
         """
         if digest is None:
             return
@@ -134,15 +134,14 @@ class Coordinator:
         """
         try:
             ref = ModelRef(served.model.name, served.model.incarnation)
-            answer = await self._merges.take(ref, Arrived(agent, body, token))
+            answer = await self._queue.take(ref, SyncRequest(agent, body, token))
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
                 self._admitted.discard((token, served.model.name, agent))
                 self._tokens.pop(token, None)
             raise
-        except (Reborn, UnknownName) as error:
-            self._models.pop(served.model.name, None)
-            raise not_now("model", "the model was deleted or made anew; join again") from error
+        except ModelGone as error:
+            raise self._replaced(served.model.name) from error
         except LocalError as error:
             raise self._store_away("written", error) from error
         if answer.merged:
@@ -160,18 +159,22 @@ class Coordinator:
         if params is None:
             message = f"this model cannot be told in format {form}: upgrade fedbandit on the device"
             raise Refusal(HTTPStatus.CONFLICT, "format", message)
+
+        def read() -> bytes:
+            model, state = self._store.state(name)
+            if model.incarnation != served.model.incarnation:
+                raise ModelGone
+            lives = self._store.merged_uploads(name, agent).known
+            mark, download = served.fingerprints[form], _download(served, state, have)
+            told = (mark, model.recipe, params, model.limits, download, lives)
+            return wire.encode_joined(wire.Joined(*told, format=form))
+
         try:
-            model, state = await self._asked(lambda: self._store.state(name))
+            return await self._asked(read)
         except UnknownName as error:
             raise self._gone(name, error) from error
-        if model.incarnation != served.model.incarnation:
-            self._models.pop(name, None)
-            raise not_now("model", "the model was deleted or made anew; join again")
-        ledger = await self._asked(lambda: self._store.ledger(name, agent))
-        download = await self._asked(lambda: _download(served, state, have))
-        mark, lives = served.fingerprints[form], ledger.known
-        told = (mark, model.recipe, params, model.limits, download, lives)
-        return wire.encode_joined(wire.Joined(*told, format=form))
+        except ModelGone as error:
+            raise self._replaced(name) from error
 
     async def ready(self) -> None:
         """Raise Refusal (503) unless a sync would be answered now.
@@ -184,7 +187,7 @@ class Coordinator:
             return
         await self._asked(self._store.models)
         try:
-            await self._merges.check(_READY_SECONDS)
+            await self._queue.check(_READY_SECONDS)
         except NotInTime as error:
             raise not_now("coordinator", str(error)) from error
         except LocalError as error:
@@ -196,19 +199,19 @@ class Coordinator:
         """Return the metrics."""
         models = await self._asked(self._store.models)
         gauges = {"fedbandit_waiting": float(self.turns.queued)}
-        return self.metrics.text(models, gauges, batches=self._merges.batches)
+        return self.metrics.text(models, gauges, batches=self._queue.batches)
 
     async def start(self) -> None:
-        """Have everything ready for the first sync; raise StoreError where that cannot be."""
-        await self._merges.check(_START_SECONDS)
+        """Make everything ready for the first sync; raise StoreError if that fails."""
+        await self._queue.check(_START_SECONDS)
 
     async def stop(self) -> None:
-        """Finish what was accepted, unless the store keeps it waiting, and let go of the store.
+        """Finish what was accepted, unless the store keeps it waiting, and close the store.
 
         What is given up was not acknowledged: its senders will send it again.
         """
         self._stopped = True
-        finished = await self._merges.stop(_LAST_SECONDS)
+        finished = await self._queue.stop(_LAST_SECONDS)
         self.abandoned = not finished or any(not each.done() for each in [*self._asking])
         self._reads.shutdown(wait=not self.abandoned, cancel_futures=True)
         self._store.close()
@@ -228,7 +231,7 @@ class Coordinator:
         return token
 
     async def _asked(self, ask: Callable[[], T]) -> T:
-        """Return what the store says, asked in a thread."""
+        """Run a question to the store in a thread and return its answer."""
         try:
             asking = self._reads.submit(ask)
             self._asking.add(asking)
@@ -242,12 +245,17 @@ class Coordinator:
         return answer
 
     def _gone(self, name: str, error: UnknownName) -> Refusal:
-        """Forget a model that is not there, or not any more."""
+        """Forget a model that does not exist, or not any more."""
         self._models.pop(name, None)
         return Refusal(HTTPStatus.NOT_FOUND, "model", str(error))
 
+    def _replaced(self, name: str) -> Refusal:
+        """Forget a model of which another incarnation may be there now."""
+        self._models.pop(name, None)
+        return not_now("model", "the model was deleted or made anew; join again")
+
     def _store_away(self, how: _How, error: LocalError) -> Refusal:
-        """Say so once in the log, and to everyone who asks."""
+        """Return the answer while the store fails; log the first failure of a kind."""
         self.metrics.count("fedbandit_store_errors_total")
         if how not in self._away:
             self._away.add(how)
@@ -261,7 +269,7 @@ class Coordinator:
 
 
 def _download(served: Served, state: bytes, have: str | None) -> Download | None:
-    """Return what an agent is sent of a stored state; None if it has that, by its digest."""
+    """Return the download that an agent is sent; None if it ``have``s that, by its digest."""
     try:
         download = server_at(served.recipe, state).download()
     except InvalidState as error:

@@ -1,4 +1,9 @@
-"""Counters in Prometheus' text format. Touched by one thread, that of the event loop."""
+"""Counters in Prometheus' text format. Used by one thread, that of the event loop.
+
+``prometheus_client`` was tried: 5 to 15 us more a sync, floats for counts, a ``_created`` series
+for each counter unless switched off for the whole process, and a collector of our own for what is
+read from the store.
+"""
 
 import bisect
 from collections import Counter

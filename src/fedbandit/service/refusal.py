@@ -1,11 +1,12 @@
-"""Saying no: a status, and a body that names the field."""
+"""Refusals: a status, and a body that names the field at fault."""
 
 from http import HTTPStatus
+from typing import Any
 
 from starlette.responses import Response
 
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.models.deduplication import Forgotten
+from fedbandit.service.models.deduplication import ForgottenLife
 from fedbandit.service.settings import RETRY_AFTER
 from fedbandit.web.errors import error_response
 
@@ -18,6 +19,10 @@ class Refusal(Exception):
     ) -> None:
         super().__init__(message)
         self.status, self.field, self._closes = status, field, closes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it, for the merge worker: an exception's own way drops status and field."""
+        return Refusal, (self.status, self.field, str(self)), self.__dict__
 
     def response(self) -> Response:
         """Return the answer. What may not have been read to its end closes the connection."""
@@ -33,7 +38,7 @@ class Refusal(Exception):
 
 
 def unauthorised(*, admin: bool = False) -> Refusal:
-    """Return the one answer to everybody whose token does not open this door."""
+    """Return the one answer to every token that is not good for this request."""
     which = "of an admin" if admin else "that opens this agent of this model"
     message = f"a token {which} is needed"
     return Refusal(HTTPStatus.UNAUTHORIZED, "authorization", message)
@@ -45,18 +50,18 @@ def not_now(field: str, message: str, *, closes: bool = False) -> Refusal:
 
 
 def too_many(field: str, message: str) -> Refusal:
-    """Return the answer to one who asks too much at once."""
+    """Return the answer to an agent with too many requests at once."""
     return Refusal(HTTPStatus.TOO_MANY_REQUESTS, field, message)
 
 
 def failed() -> Refusal:
-    """Return the answer where this program is at fault; what happened is for the log alone."""
+    """Return the answer to a defect in this program; only the log says what happened."""
     message = "it failed, and its log says how"
     return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "coordinator", message)
 
 
 def refused(error: InvalidMessage) -> Refusal:
-    """Return the answer to a message that does not fit."""
-    gone = isinstance(error, Forgotten)
+    """Return the answer to an invalid message, or to one of a life that was forgotten."""
+    gone = isinstance(error, ForgottenLife)
     status = HTTPStatus.GONE if gone else HTTPStatus.UNPROCESSABLE_ENTITY
     return Refusal(status, error.field or "body", str(error))

@@ -14,8 +14,9 @@ from threadpoolctl import threadpool_limits
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address, Tls, check_exposure
 from fedbandit.service.http.guard import guarded
+from fedbandit.service.merging.queue import MergeQueue
+from fedbandit.service.merging.supervisor import WorkerMerger
 from fedbandit.service.merging.warm_up import merge_once
-from fedbandit.service.merging.worker_process import ProcessMerges
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
 from fedbandit.web.listening import listen, stop_on_signals, url_of, uvicorn_config
@@ -38,8 +39,8 @@ def serve(
 ) -> None:
     """Serve the store at a URL until SIGTERM or SIGINT; then finish what was accepted, and return.
 
-    ``announce`` is told the address once it can be reached. Where the store keeps a thread waiting
-    beyond that, the process ends here, as by kill -9: nothing that was acknowledged is lost.
+    ``announce`` is called with the address once it can be reached. If the store keeps a thread
+    waiting beyond that, the process exits here, as by kill -9: nothing acknowledged is lost.
     """
     check_exposure(address, tls=tls is not None, tokens=not settings.open, insecure=insecure)
     context = tls.context() if tls else None
@@ -52,7 +53,7 @@ def serve(
     coordinator = Coordinator(
         store,
         settings,
-        merges=ProcessMerges(url),
+        queue=MergeQueue(WorkerMerger(url, writers=store.writers)),
         told_to_stop=lambda: server.should_exit,
         connected=lambda: len(server.server_state.connections),
     )
@@ -75,7 +76,7 @@ def serve(
 
 
 async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]) -> bool:
-    """Have everything ready; or stop again and say no, if told to meanwhile."""
+    """Make everything ready and return True; if told to stop meanwhile, stop and return False."""
     starting = asyncio.create_task(_start(coordinator))
     notice = asyncio.get_running_loop().call_later(_PATIENCE, _log.warning, _NOT_YET)
     while not (starting.done() or told_to_stop()):
@@ -93,7 +94,7 @@ async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]
 
 
 async def _start(coordinator: Coordinator) -> None:
-    """Start what merges, and compile what joining needs."""
+    """Start the merge worker, and compile what joining needs in this process."""
     await asyncio.gather(coordinator.start(), asyncio.to_thread(merge_once))
 
 

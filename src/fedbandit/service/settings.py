@@ -14,12 +14,12 @@ class Settings:
     ``allowed_hosts``, in lower case. ``queue`` and ``queue_bytes``: whole syncs under way at once,
     over all models; more are answered 503. ``turns``: requests of one agent under way at once,
     whole or not; more are answered 429. It has one on its way at a time, and perhaps one that was
-    cut off. ``body_seconds``: for a sender to send its body. ``remember_seconds``: how long tokens
+    cut off. ``body_seconds``: for a sender to send its body. ``idle_seconds``: for a connection to
+    finish the head of a request, or to read its answer. ``remember_seconds``: how long tokens
     and recipes read from the store are believed; a revoked token is refused after that at the
     latest, and merges nothing at once. ``refusal_seconds``: from the head of a request to the
-    answer that its token does not open this door. ``stop_seconds``: for what was accepted, when
-    told to stop. ``connections``: open at once; whoever asks for more on another one is answered
-    503.
+    answer that its token is not good for it. ``stop_seconds``: for what was accepted, when
+    told to stop. ``connections``: open at once; requests on more of them are answered 503.
     """
 
     open: bool = False

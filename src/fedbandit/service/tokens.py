@@ -1,6 +1,6 @@
 """Tokens: 256 random bits for one agent of one model, of which only the SHA-256 is stored.
 
-A token is found by its digest, never by whom it claims to be for, so that an answer takes as long
+A token is found by its digest, never by the names in a request, so that an answer takes as long
 whether or not the model or agent exists. Random tokens need no slow hash: they cannot be guessed.
 """
 
@@ -15,7 +15,7 @@ from fedbandit.service.storage.contract import Token
 def new_token(
     *, model: str | None, agent: str | None, name: str | None = None
 ) -> tuple[str, Token]:
-    """Draw a token; return what its owner is told, once, and what is stored."""
+    """Draw a token; return the secret, which is shown once, and what is stored."""
     secret = secrets.token_urlsafe(32)
     digest = digest_of(secret)
     called = name or f"{agent or 'admin'}-{digest.hex()[:8]}"
@@ -32,7 +32,7 @@ def opens(token: Token | None, digest: bytes, *, model: str | None, agent: str |
 
     Takes the same time whatever differs.
     """
-    found = token or _NOBODY
+    found = token or _NO_TOKEN
     same = hmac.compare_digest(found.digest, digest)
     same &= hmac.compare_digest(_joined(found.model, found.agent), _joined(model, agent))
     return same and token is not None
@@ -50,4 +50,4 @@ def _joined(model: str | None, agent: str | None) -> bytes:
     return sha256(words.encode("utf-8", "surrogateescape")).digest()
 
 
-_NOBODY = Token(digest=bytes(32), name="", model="", agent="", created=0.0)
+_NO_TOKEN = Token(digest=bytes(32), name="", model="", agent="", created=0.0)

@@ -133,7 +133,7 @@ def _show(arguments: Namespace) -> None:
     rows = [
         (agent, f"{each.uploads}", f"{each.observations}", f"{each.received}", f"{each.known}",
          _when(each.seen))
-        for agent, each in sorted(archive.ledgers.items())
+        for agent, each in sorted(archive.merged.items())
     ]  # fmt: skip
     show_table("Agents", ("agent", "uploads", "observations", "bytes", "lives", "last seen"), rows)
 

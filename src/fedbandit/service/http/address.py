@@ -49,7 +49,7 @@ class Tls:
     key: Path
 
     def context(self) -> ssl.SSLContext:
-        """Return what serves with them."""
+        """Return the context to serve with."""
         made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
             made.load_cert_chain(self.certificate, self.key, password=_no_password)
@@ -63,14 +63,14 @@ class Tls:
 def _no_password() -> str:
     """Refuse a key that is encrypted, which OpenSSL would otherwise ask about at the terminal."""
     fix = "Decrypt it into a file that only this user can read: openssl pkey -in KEY -out PLAIN."
-    expected = "one that is not: a coordinator starts with nobody there to type a password"
+    expected = "one that is not encrypted: a coordinator cannot ask for a password"
     raise InvalidParameter(
         complaint("--tls-key", got="an encrypted key", expected=expected, fix=fix)
     )
 
 
 def check_exposure(address: Address, *, tls: bool, tokens: bool, insecure: bool) -> None:
-    """Raise InvalidParameter where strangers could listen in or join in, unless told to."""
+    """Raise InvalidParameter if the network could read or join in, unless ``insecure``."""
     if address.is_loopback or insecure or (tls and tokens):
         return
     lack = " and ".join(["TLS"] * (not tls) + ["tokens"] * (not tokens))

@@ -40,8 +40,8 @@ def make_app(store: Store, settings: Settings) -> Starlette:
 
 
 def app_of(coordinator: Coordinator) -> Starlette:
-    """Return the application of a coordinator; it stops that when it is stopped."""
-    doors = _Doors(coordinator)
+    """Return the application of a coordinator, which stops with it."""
+    endpoints = _Endpoints(coordinator)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[Mapping[str, Coordinator]]:
@@ -49,30 +49,30 @@ def app_of(coordinator: Coordinator) -> Starlette:
         await coordinator.stop()
 
     routes = [
-        Route(f"{_AGENT}/sync", doors.sync, methods=["POST"]),
-        Route(f"{_AGENT}/state", doors.state, methods=["GET"]),
+        Route(f"{_AGENT}/sync", endpoints.sync, methods=["POST"]),
+        Route(f"{_AGENT}/state", endpoints.state, methods=["GET"]),
         Route("/healthz", _alive, methods=["GET"]),
-        Route("/readyz", doors.ready, methods=["GET"]),
-        Route("/metrics", doors.metrics, methods=["GET"]),
+        Route("/readyz", endpoints.ready, methods=["GET"]),
+        Route("/metrics", endpoints.metrics, methods=["GET"]),
         Route("/openapi.json", _openapi, methods=["GET"]),
         Route("/docs", _docs, methods=["GET"]),
     ]
     handlers = {
-        Refusal: doors.refuse,
-        HTTPException: doors.refuse_http,
-        Exception: doors.fail,
+        Refusal: endpoints.refuse,
+        HTTPException: endpoints.refuse_http,
+        Exception: endpoints.fail,
     }
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
 
 
-class _Doors:
-    """The endpoints that ask the coordinator."""
+class _Endpoints:
+    """The endpoints that need the coordinator."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
     async def sync(self, request: Request) -> Response:
-        """Take in an upload and answer with everything merged."""
+        """Merge an upload and answer with everything merged."""
         started, coordinator = time.perf_counter(), self._coordinator
         if coordinator.stopping:
             raise not_now("coordinator", "it is stopping")
@@ -121,7 +121,7 @@ class _Doors:
         return Response(await self._coordinator.metrics_text(), media_type=CONTENT_TYPE)
 
     async def refuse(self, request: Request, error: Exception) -> Response:
-        """Answer what was refused, once its sender is likely to listen."""
+        """Answer a request that was refused, once its body is read or was waited for."""
         if not isinstance(error, Refusal):
             raise error
         self._coordinator.metrics.count("fedbandit_refused_total", status=str(int(error.status)))
@@ -130,7 +130,7 @@ class _Doors:
         return error.response()
 
     async def refuse_http(self, request: Request, error: Exception) -> Response:
-        """Answer what has no endpoint."""
+        """Answer a request that has no endpoint."""
         if not isinstance(error, HTTPException):
             raise error
         field = "method" if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED else "path"
@@ -140,7 +140,7 @@ class _Doors:
         return response
 
     async def fail(self, request: Request, error: Exception) -> Response:
-        """Answer what should not happen: the log gets its name, the sender no detail."""
+        """Answer after a defect: the log gets the name of the error, the sender no detail."""
         self._coordinator.metrics.count("fedbandit_refused_total", status="500")
         _log.error("a %s failed: %s", request.method, type(error).__name__)
         return failed().response()
@@ -148,7 +148,7 @@ class _Doors:
     async def _admitted(
         self, request: Request, *, asked_again: bool
     ) -> tuple[str, str, bytes | None]:
-        """Return the model, who talks, and the token's digest once it was seen to open that."""
+        """Return model, agent and the digest of a token that is good for them."""
         self._coordinator.check_crowd()
         model, agent = request.path_params["model"], request.path_params["agent"]
         secret = bearer(_header(request, b"authorization"))
@@ -178,7 +178,7 @@ class _Doors:
         except TimeoutError as error:
             message = "the body did not arrive in time"
             raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "body", message) from error
-        except ClientDisconnect as error:  # nobody is there to read the answer
+        except ClientDisconnect as error:  # the answer cannot be read any more
             raise Refusal(HTTPStatus.BAD_REQUEST, "body", "it ended early") from error
         finally:
             chunks.clear()  # an error keeps this frame for a while, and would keep the bytes too

@@ -1,4 +1,4 @@
-"""What stands in for tokens where a coordinator asks for none."""
+"""Protection of a coordinator that asks for no tokens."""
 
 from http import HTTPStatus
 
@@ -13,8 +13,8 @@ from fedbandit.web.host_names import HostCheck, HostNames
 def guarded(coordinator: Coordinator, address: Address) -> Starlette:
     """Return a coordinator's application, which answers to its own names alone if it is open.
 
-    Otherwise any web page could upload through a browser on this machine. With tokens, whoever says
-    one is let in, whatever name it knows the coordinator by: a page has none to say.
+    Otherwise any web page could upload through a browser on this machine. With tokens that needs no
+    guard, under any name: a page has no token to send.
     """
 
     def count(status: HTTPStatus) -> None:

@@ -23,20 +23,18 @@ def _name(what: str) -> Described:
 
 
 _TEXT = {"schema": {"type": "string"}}
-_STRANGERS: Described = {
+_FOREIGN: Described = {
     "403": error_of(
         "It comes from a web page of another site (only where no tokens are asked for)."
     ),
     "421": error_of("It was meant for another host; see --allow-host (likewise)."),
 }
-_LATER = error_of(
-    "Not now: stopping, too busy, or the store is away.", **{"Retry-After": "seconds"}
-)
+_LATER = error_of("Not now: stopping, too busy, or the store fails.", **{"Retry-After": "seconds"})
 _AGENT_ANSWERS: Described = {
-    **_STRANGERS,
+    **_FOREIGN,
     "400": error_of("The request ended early."),
     "401": error_of("No token, or one that does not open this agent of this model."),
-    "404": error_of("No such model (only told where no tokens are asked for)."),
+    "404": error_of("No such model (only said if no tokens are asked for)."),
     "422": error_of("A field that cannot be; nothing has changed."),
     "429": error_of("This agent has too many requests under way.", **{"Retry-After": "seconds"}),
     "503": _LATER,
@@ -94,7 +92,7 @@ DESCRIPTION: Final[Described] = {
             "get": {
                 "operationId": "healthz",
                 "summary": "Is the process alive?",
-                "responses": {"200": json_of("It is.", {"type": "object"}), **_STRANGERS},
+                "responses": {"200": json_of("It is.", {"type": "object"}), **_FOREIGN},
             }
         },
         "/readyz": {
@@ -104,7 +102,7 @@ DESCRIPTION: Final[Described] = {
                 "responses": {
                     "200": json_of("It would.", {"type": "object"}),
                     "503": _LATER,
-                    **_STRANGERS,
+                    **_FOREIGN,
                 },
             }
         },
@@ -117,7 +115,7 @@ DESCRIPTION: Final[Described] = {
                     "200": {"description": "text", "content": {"text/plain": _TEXT}},
                     "401": error_of("No admin's token."),
                     "503": _LATER,
-                    **_STRANGERS,
+                    **_FOREIGN,
                 },
             }
         },

@@ -1,59 +1,36 @@
 """Merging what waits together: one lock, one merge, one commit, then the answers."""
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fedbandit import wire
-from fedbandit.core.messages import Download, Upload
+from fedbandit.core.messages import Upload
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.merging.merge import merge
-from fedbandit.service.models.deduplication import Ledger, UnreadableLedger
+from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
+from fedbandit.service.models.deduplication import MergedUploads, UnreadableUploads
 from fedbandit.service.models.model import Served, server_at
+from fedbandit.service.refusal import not_now, refused, unauthorised
 from fedbandit.service.storage.contract import Locked, Store
+
+_log = logging.getLogger("fedbandit.service")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Posted:
-    """A sync that has passed the door, its sender, and its size in bytes.
+class CheckedSync:
+    """A sync that was decoded and passed validation, its sender, and its size in bytes.
 
-    ``token`` is the digest of the token that opened the door; whether it still does is asked in the
-    transaction. None where no token is asked for.
+    ``token`` is the digest of the token that was shown, which the transaction looks up again; None
+    if the coordinator asks for none.
     """
 
     agent: str
     sync: wire.Sync
     size: int
     token: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """What to answer with, and whether the upload was merged now.
-
-    ``head`` is the agent's own; ``download``, everything merged, is the same bytes for many.
-    """
-
-    head: bytes
-    download: bytes
-    merged: bool
-
-    @property
-    def body(self) -> bytes:
-        """The bytes to answer with."""
-        return self.head + self.download
-
-
-class Revoked(Exception):
-    """The token that opened the door opens it no more."""
-
-
-Outcome = Answer | InvalidMessage | UnreadableLedger | Revoked
-
-
-class Reborn(Exception):
-    """The model was deleted and made anew under its name."""
 
 
 class Committer:
@@ -69,48 +46,45 @@ class Committer:
         self._held: Server | None = None
         self._bytes, self._digest = b"", b""
 
-    def commit(self, batch: Sequence[Posted]) -> list[Outcome]:
-        """Merge, commit, and return an outcome for each upload; raise if it is not known.
+    def commit(self, batch: Sequence[CheckedSync]) -> list[Outcome]:
+        """Merge, commit, and return an outcome for each sync; raise if it is not known.
 
-        Whoever is answered can rely on what was merged: the transaction has ended by then. Uploads
-        whose sum is not sound, or among whose ledgers one cannot be read, are merged one by one,
-        each in a transaction of its own, to find those that spoil it.
+        What an answer says was merged is durable: the transaction has ended by then. If the merged
+        state would be unsound, or the merged uploads of one agent cannot be read, each sync gets a
+        transaction of its own, to refuse only those at fault.
         """
         try:
             return self._commit(batch)
-        except (_Unsound, UnreadableLedger):
-            return _sharing([outcome for posted in batch for outcome in self._alone(posted)])
+        except (_Unsound, UnreadableUploads):
+            outcomes = [self._commit_alone(each) for each in batch]
+        last = {each.format: each.download for each in outcomes if isinstance(each, Answer)}
+        return _with_downloads(outcomes, last)
 
-    def _alone(self, posted: Posted) -> list[Outcome]:
+    def _commit_alone(self, checked: CheckedSync) -> Outcome:
         try:
-            return self._commit([posted])
-        except UnreadableLedger as error:
-            return [error]
+            return self._commit([checked])[0]
+        except UnreadableUploads as error:
+            _log.error("%s", error)
+            return not_now("store", "what it holds of this agent cannot be read")
 
-    def _commit(self, batch: Sequence[Posted]) -> list[Outcome]:
+    def _commit(self, batch: Sequence[CheckedSync]) -> list[Outcome]:
         held, self._held = self._held, None  # a failure leaves nothing half merged behind
         with self._store.lock(self._served.model.name) as locked:
             if locked.model.incarnation != self._served.model.incarnation:
-                raise Reborn
+                raise ModelGone
             if held is None or self._digest != locked.digest:
                 self._bytes, self._digest = locked.state(), locked.digest
                 held = server_at(self._served.recipe, self._bytes)
-            merges = self._merge(locked, held, batch)
+            outcomes = self._merge(locked, held, batch)
         self._held = held
-        download = held.download()
-        same = download.statistics is held.statistics
-        sent = _Sent(download, self._bytes if same else None)
-        return [
-            Answer(self._head(posted, each), sent.in_format(posted.sync.format), each.merged)
-            if isinstance(each, _Merge)
-            else each
-            for posted, each in zip(batch, merges, strict=True)
-        ]
+        return _with_downloads(
+            outcomes, self._downloads(held, {each.sync.format for each in batch})
+        )
 
-    def _merge(self, locked: Locked, server: Server, batch: Sequence[Posted]) -> list["_Sorted"]:
-        """Merge what is new into the server and the store, and say what became of each upload."""
+    def _merge(self, locked: Locked, server: Server, batch: Sequence[CheckedSync]) -> list[Outcome]:
+        """Merge what is new into the server and the store; answers lack their download yet."""
         sorting = _Sorting(self._served, server, locked, batch)
-        outcomes = [sorting.sort(posted) for posted in batch]
+        outcomes = [sorting.sort(each) for each in batch]
         if not sorting.new:
             return outcomes
         try:
@@ -118,92 +92,81 @@ class Committer:
         except InvalidMessage as error:
             if len(batch) > 1:
                 raise _Unsound from error
-            return [error]
+            return [refused(error)]
         self._bytes = wire.encode(server.whole())
-        version, count = server.version, server.statistics.count
-        locked.write(state=self._bytes, version=version, count=count, ledgers=sorting.touched)
+        version, count = server.version, server.count
+        locked.write(state=self._bytes, version=version, count=count, merged=sorting.merged)
         self._digest = locked.digest
         return outcomes
 
-    def _head(self, posted: Posted, merge: "_Merge") -> bytes:
-        form, sequence = posted.sync.format, posted.sync.sequence
-        return wire.synced_head(
-            self._served.fingerprints[form],
-            merged=merge.merged,
-            sequence=sequence,
-            version=merge.version,
-            format=form,
-        )
+    def _downloads(self, server: Server, formats: Collection[int]) -> dict[int, bytes]:
+        """Return what answers end with, by the format of the wire that they are in."""
+        download = server.download()
+        stored = self._bytes if download.statistics is server.statistics else None
+        return {
+            form: wire.synced_rest(
+                download, format=form, encoded=stored if form == wire.FORMAT else None
+            )
+            for form in formats
+        }
 
 
-class _Sent:
-    """A download as bytes, made once for each format of the wire that is asked for."""
-
-    def __init__(self, download: Download, encoded: bytes | None) -> None:
-        self._download, self._encoded, self._made = download, encoded, dict[int, bytes]()
-
-    def in_format(self, form: int) -> bytes:
-        """Return what an answer in this format ends with."""
-        if form not in self._made:
-            encoded = self._encoded if form == wire.FORMAT else None
-            self._made[form] = wire.synced_rest(self._download, format=form, encoded=encoded)
-        return self._made[form]
-
-
-def _sharing(outcomes: list[Outcome]) -> list[Outcome]:
-    """Return answers that all come with the last download: it has what the others have."""
-    answers = [each for each in outcomes if isinstance(each, Answer)]
+def _with_downloads(outcomes: Sequence[Outcome], downloads: Mapping[int, bytes]) -> list[Outcome]:
+    """Return outcomes whose answers all carry one download, each in its own format."""
     return [
-        replace(each, download=answers[-1].download) if isinstance(each, Answer) else each
+        replace(each, download=downloads[each.format]) if isinstance(each, Answer) else each
         for each in outcomes
     ]
 
 
 class _Unsound(Exception):
-    """Uploads that passed the door one by one, and whose sum agents would refuse."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Merge:
-    merged: bool
-    version: int
-
-
-_Sorted = _Merge | InvalidMessage | Revoked
+    """Uploads that are valid one by one, and whose sum agents would refuse."""
 
 
 class _Sorting:
     """Tells new uploads of a batch from copies, and from what is refused.
 
-    ``new`` is what is to be merged, in order; ``touched`` are the ledgers once that is done.
+    ``new`` is what is to be merged, in order; ``merged`` are the senders' once that is done.
     """
 
     def __init__(
-        self, served: Served, server: Server, locked: Locked, batch: Sequence[Posted]
+        self, served: Served, server: Server, locked: Locked, batch: Sequence[CheckedSync]
     ) -> None:
-        self._served, self._version, self._count = served, server.version, server.statistics.count
+        self._fingerprints = served.fingerprints
+        self._version, self._count = server.version, server.count
         self._opened = locked.opened({each.token for each in batch if each.token is not None})
-        self._ledgers = locked.ledgers({each.agent for each in batch})
+        self._before = locked.merged_uploads({each.agent for each in batch})
         self.new: list[Upload] = []
-        self.touched: dict[str, Ledger] = {}
+        self.merged: dict[str, MergedUploads] = {}
 
-    def sort(self, posted: Posted) -> _Sorted:
-        """Return what becomes of one upload, if the sum is sound."""
-        if posted.token is not None and self._opened.get(posted.token) != posted.agent:
-            return Revoked()
-        sync, ledger = posted.sync, self._ledgers[posted.agent]
+    def sort(self, checked: CheckedSync) -> Outcome:
+        """Return the outcome of one sync, if the sum is sound."""
+        agent, sync = checked.agent, checked.sync
+        if checked.token is not None and self._opened.get(checked.token) != agent:
+            return unauthorised()
+        before = self._before[agent]
         try:
-            copied = ledger.copy_of(sync.life, born=sync.born, sequence=sync.sequence)
+            copied = before.copy_of(sync.life, born=sync.born, sequence=sync.sequence)
             if copied is not None:
-                return _Merge(False, copied)
+                return self._answer(sync, merged=False, version=copied)
             self._check_count(sync.upload)
         except InvalidMessage as error:
-            return error
+            return refused(error)
         self.new.append(sync.upload)
         self._count += sync.upload.count
         version = self._version + len(self.new)
-        self._ledgers[posted.agent] = self.touched[posted.agent] = _noted(ledger, posted, version)
-        return _Merge(True, version)
+        self._before[agent] = self.merged[agent] = _noted(before, checked, version)
+        return self._answer(sync, merged=True, version=version)
+
+    def _answer(self, sync: wire.Sync, *, merged: bool, version: int) -> Answer:
+        head = wire.synced_head(
+            self._fingerprints[sync.format],
+            merged=merged,
+            sequence=sync.sequence,
+            version=version,
+            format=sync.format,
+        )
+        return Answer(head, b"", merged, sync.format)
 
     def _check_count(self, upload: Upload) -> None:
         if self._count + upload.count > wire.LARGEST:
@@ -212,14 +175,14 @@ class _Sorting:
             raise InvalidMessage(message, field="upload.count")
 
 
-def _noted(ledger: Ledger, posted: Posted, version: int) -> Ledger:
-    sync = posted.sync
-    return ledger.noting(
+def _noted(before: MergedUploads, checked: CheckedSync, version: int) -> MergedUploads:
+    sync = checked.sync
+    return before.noting(
         sync.life,
         born=sync.born,
         sequence=sync.sequence,
         version=version,
         observations=sync.upload.count,
-        received=posted.size,
+        received=checked.size,
         seen=time.time(),
     )

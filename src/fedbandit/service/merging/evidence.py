@@ -1,4 +1,4 @@
-"""What a sketch says about its own moment, in one pass: compiled, because every upload is asked."""
+"""What a sketch says about its own moment, in one pass; compiled, since every upload needs it."""
 
 from math import sqrt
 

@@ -1,88 +1,114 @@
-"""The queue before a model: what arrives while a batch is being merged makes up the next one."""
+"""The queue before each model: what arrives while a batch is being merged makes up the next one."""
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from threading import Lock
+import asyncio
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from fedbandit.service.merging.commit import Reborn
-from fedbandit.service.merging.intake import Arrived, Intake, Outcome
-from fedbandit.service.models.model import Served, recipe_of
-from fedbandit.service.storage.contract import Store
+from fedbandit.errors import StoreError
+from fedbandit.service.merging.sync import Answer, BatchMerger, ModelRef, Outcome, SyncRequest
 
-Submit = Callable[[Callable[[], None]], object]
 BATCH: Final = 64  # uploads merged in one transaction, at most
-BATCH_BYTES: Final = 2**23  # after which a batch takes in no more: others wait for their turn
+BATCH_BYTES: Final = 2**23  # a batch of this size takes no more
+
+_Waiting = tuple[SyncRequest, "asyncio.Future[Answer]"]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRef:
-    """A model's name, and the incarnation that is meant."""
-
-    model: str
-    incarnation: str
+class NotInTime(StoreError):
+    """No answer in time to whether a batch could be merged; merging may just take long."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Merged:
-    """What became of a batch, for each of the numbers in it; or why that is not known."""
+class MergeQueue:
+    """Queues the syncs of all models; has a thread merge one batch of a model at a time.
 
-    ref: ModelRef
-    numbers: Sequence[int]
-    outcomes: Sequence[Outcome] | Exception
-
-
-class Merger:
-    """Has the syncs of one model taken in, batch by batch, and tells of each.
-
-    A batch is handed to ``submit`` as soon as something waits and none is under way: to a pool of
-    threads, so that a model that has to wait for the store keeps no other one waiting, or to
-    whoever runs one after another. ``tell`` is called where the batch is run.
+    Used from the event loop's thread alone. ``batches`` counts those that changed a model.
     """
 
-    def __init__(
-        self, store: Store, ref: ModelRef, submit: Submit, tell: Callable[[Merged], None]
-    ) -> None:
-        self._store, self._ref, self._submit, self._tell = store, ref, submit, tell
-        self._lock, self._busy = Lock(), False
-        self._waiting: deque[tuple[int, Arrived]] = deque()
-        self._intake: Intake | None = None
+    def __init__(self, merger: BatchMerger) -> None:
+        self.batches: Counter[str] = Counter()
+        self._merger = merger
+        self._threads = ThreadPoolExecutor(merger.writers, "fedbandit-merge")
+        self._waiting: dict[ModelRef, deque[_Waiting]] = {}
+        self._merging: set[asyncio.Task[None]] = set()
+        self._checking: asyncio.Future[None] | None = None
 
-    def put(self, number: int, arrived: Arrived) -> None:
-        """Queue a sync, under a number to tell of it by."""
-        with self._lock:
-            self._waiting.append((number, arrived))
-            if self._busy:
-                return
-            self._busy = True
-        self._submit(self._work)
+    async def take(self, ref: ModelRef, request: SyncRequest) -> Answer:
+        """Return the answer to a sync once it is durable.
 
-    def _work(self) -> None:
-        """Take in one batch, and have the next one taken in if more came meanwhile."""
-        numbers, arrived = zip(*self._next(), strict=True)
-        self._tell(Merged(self._ref, numbers, self._outcomes(arrived)))
-        with self._lock:
-            again = self._busy = bool(self._waiting)
-        if again:
-            self._submit(self._work)
+        Raises Refusal, and what ``BatchMerger.merge`` raises.
+        """
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        if ref in self._waiting:
+            self._waiting[ref].append((request, answer))
+        else:
+            self._waiting[ref] = deque([(request, answer)])
+            merging = asyncio.create_task(self._merge(ref))
+            self._merging.add(merging)
+            merging.add_done_callback(self._merging.discard)
+        return await answer
 
-    def _next(self) -> Iterator[tuple[int, Arrived]]:
-        """Take from the queue what makes up a batch: one at least."""
-        number, size = 0, 0
-        while self._waiting and number < BATCH and size < BATCH_BYTES:
-            yield (taken := self._waiting.popleft())
-            number, size = number + 1, size + len(taken[1].body)
+    async def check(self, seconds: float) -> None:
+        """Raise StoreError unless a batch could be merged now, NotInTime if that stays unknown.
 
-    def _outcomes(self, arrived: Sequence[Arrived]) -> Sequence[Outcome] | Exception:
+        Checks that are asked for while one is under way share its outcome.
+        """
+        if self._checking is None or self._checking.done():
+            loop = asyncio.get_running_loop()
+            self._checking = loop.run_in_executor(self._threads, self._merger.check)
+        await asyncio.wait({self._checking}, timeout=seconds)
+        if not self._checking.done():
+            message = f"Merging gave no answer for {seconds:g} seconds."
+            raise NotInTime(f"{message} See whether the store is locked or much is being merged.")
+        self._checking.result()
+
+    async def stop(self, seconds: float) -> bool:
+        """Merge what was queued, but wait no longer than that; return whether all is merged."""
+        under_way = {*self._merging, *([self._checking] if self._checking else [])}
+        if under_way:
+            await asyncio.wait(under_way, timeout=seconds)
+        finished = all(each.done() for each in under_way)
+        await asyncio.to_thread(self._merger.close, seconds if finished else 0.0)
+        self._threads.shutdown(wait=finished, cancel_futures=True)
+        return finished
+
+    async def _merge(self, ref: ModelRef) -> None:
+        """Merge batch after batch until no sync of this model waits."""
+        waiting = self._waiting[ref]
         try:
-            self._intake = self._intake or self._opened()
-            return self._intake.take(arrived)
-        except Exception as error:  # whoever waits is told; the next batch may fare better
-            return error
+            while waiting:
+                requests, answers = zip(*_next_batch(waiting), strict=True)
+                outcomes = await self._outcomes(ref, requests)
+                merged = (isinstance(each, Answer) and each.merged for each in outcomes)
+                self.batches[ref.model] += any(merged)
+                for answer, outcome in zip(answers, outcomes, strict=True):
+                    _settle(answer, outcome)
+        finally:  # also when it is cancelled, at the end of the event loop
+            del self._waiting[ref]
 
-    def _opened(self) -> Intake:
-        model = self._store.model(self._ref.model)
-        if model.incarnation != self._ref.incarnation:
-            raise Reborn
-        return Intake(self._store, Served(model, recipe_of(model)))
+    async def _outcomes(
+        self, ref: ModelRef, requests: Sequence[SyncRequest]
+    ) -> Sequence[Outcome | Exception]:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, self._merger.merge, ref, requests)
+        except Exception as error:  # goes to every sync of the batch; the next one may succeed
+            return [error] * len(requests)
+
+
+def _next_batch(waiting: deque[_Waiting]) -> Iterator[_Waiting]:
+    """Take from the queue what makes up a batch: one sync at least."""
+    number, size = 0, 0
+    while waiting and number < BATCH and size < BATCH_BYTES:
+        request, answer = waiting.popleft()
+        yield request, answer
+        number, size = number + 1, size + len(request.body)
+
+
+def _settle(answer: "asyncio.Future[Answer]", outcome: Outcome | Exception) -> None:
+    if answer.done():  # cancelled: the connection was closed
+        return
+    if isinstance(outcome, Answer):
+        answer.set_result(outcome)
+    else:
+        answer.set_exception(outcome)

@@ -1,6 +1,6 @@
 """What an upload must be before it is merged. Anything else is refused by the name of its field.
 
-The door asks whether an upload can be what it says: the sum over ``count`` arms x no longer than L,
+An upload must be possible as what it says: the sum over ``count`` arms x no longer than L,
 with rewards no larger than R. Then trace(X^T X) is at most count L^2, a sketch's rows and what it
 has shed share that, and |sum of r x| is at most count L R. A small margin is left for rounding.
 
@@ -11,7 +11,7 @@ moment what the sketch gets wrong at an estimate of bounded length, and rounding
 the bounds make room for as much (``Memory.moment_error``, ``rounding_room``).
 
 That costs O(l d). Last comes what the recipe's server asks: O(l^2 d) for a sketch, whose rows must
-be orthogonal. Whether the sum is sound is asked by ``merging``.
+be orthogonal. Whether the sum is sound is checked by ``merge``.
 """
 
 from http import HTTPStatus

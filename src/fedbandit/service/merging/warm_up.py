@@ -1,4 +1,4 @@
-"""Merging once before anybody waits: what is compiled is compiled then, not in a transaction."""
+"""Merging once before the first sync: kernels are compiled then, not in a transaction."""
 
 import numpy as np
 

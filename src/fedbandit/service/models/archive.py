@@ -1,7 +1,7 @@
 """A model in a file: to back it up, to move it to another store, to look at it.
 
-The file holds the recipe, the state, the ledgers (so that a copy of an upload stays a copy) and the
-hashes of the tokens (so that agents need no new ones). It carries a checksum of itself.
+The file holds the recipe, the state, which uploads were merged (so that a copy stays a copy) and
+the hashes of the tokens (so that agents need no new ones). It carries a checksum of itself.
 """
 
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from hashlib import sha256
 import msgspec
 
 from fedbandit.errors import DataError, FedbanditError, complaint
-from fedbandit.service.models.deduplication import Ledger, Life
+from fedbandit.service.models.deduplication import Life, MergedUploads
 from fedbandit.service.models.model import new_incarnation, recipe_of, server_at
 from fedbandit.service.storage.contract import Archive, Model, Token
 from fedbandit.terms import check_limits, check_name
@@ -38,7 +38,7 @@ class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     created: float
 
 
-class _Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lives: list[tuple[bytes, int, int, int]]
     known: int
     floor: int
@@ -59,26 +59,26 @@ class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Archive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: _Model
     state: bytes
-    ledgers: dict[str, _Ledger]
+    ledgers: dict[str, _MergedUploads]  # the name in files of version 1
     tokens: list[_Token]
 
 
 def archive_bytes(archive: Archive) -> bytes:
     """Return the contents of a file."""
-    ledgers = {
+    merged = {
         agent: {
-            **{name: value for name, value in asdict(ledger).items() if name != "lives"},
+            **{name: value for name, value in asdict(each).items() if name != "lives"},
             "lives": [
-                (key, life.born, life.sequence, life.version) for key, life in ledger.lives.items()
+                (key, life.born, life.sequence, life.version) for key, life in each.lives.items()
             ],
         }
-        for agent, ledger in archive.ledgers.items()
+        for agent, each in archive.merged.items()
     }
     body = msgspec.msgpack.encode(
         {
             "model": asdict(archive.model),
             "state": archive.state,
-            "ledgers": ledgers,
+            "ledgers": merged,
             "tokens": [asdict(token) for token in archive.tokens],
         }
     )
@@ -116,22 +116,22 @@ def _archive(wired: _Archive, name: str) -> Archive:
     return Archive(
         model=model,
         state=wired.state,
-        ledgers={agent: _ledger(each) for agent, each in wired.ledgers.items()},
+        merged={agent: _merged(each) for agent, each in wired.ledgers.items()},
         tokens=tokens if name == wired.model.name else [],
     )
 
 
 def _token(wired: _Token, model: str) -> Token:
-    """Return a token of this model; a file must not open other doors, least of all an admin's."""
+    """Return a token of this model; a file must not bring tokens of others, or of admins."""
     if wired.model != model or wired.agent is None or len(wired.digest) != _DIGEST:
         raise _broken("a token of another model, or of an admin")
     check_name("agent", wired.agent)
     return Token(**msgspec.structs.asdict(wired))
 
 
-def _ledger(wired: _Ledger) -> Ledger:
+def _merged(wired: _MergedUploads) -> MergedUploads:
     fields = msgspec.structs.asdict(wired)
-    return Ledger(**{**fields, "lives": {key: Life(*rest) for key, *rest in wired.lives}})
+    return MergedUploads(**{**fields, "lives": {key: Life(*rest) for key, *rest in wired.lives}})
 
 
 def _broken(got: str) -> DataError:

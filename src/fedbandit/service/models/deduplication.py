@@ -4,12 +4,13 @@ An agent draws a *life*, 16 random bytes, when it starts without a saved state, 
 uploads of that life from 1. It has one upload on its way at a time, so the highest number merged
 says all about a life: that number and those below are copies, a number above is new.
 
-A ledger must not grow for ever, and an agent that keeps its state in memory has a new life with
-every start. So only the ``KEPT`` lives that uploaded last are remembered. A life forgotten is a
-danger: a late copy of its uploads would look new. Each life therefore says when it was *born*: how
-many lives of this agent the coordinator had known when it joined. Forgetting a life of birth b
-raises the *floor* to at least b + 1, for ever, and an unknown life born below the floor is refused.
-So every forgotten life is refused, and whoever joins now is not: it is born at ``known``, which is
+What is remembered must not grow for ever, and an agent that keeps its state in memory has a new
+life with every start. So only the ``KEPT`` lives that uploaded last are remembered. A life
+forgotten is a danger: a late copy of its uploads would look new. Each life therefore says when it
+was *born*: how many lives of this agent the coordinator had known when it joined. Forgetting a life
+of birth b raises the *floor* to at least b + 1, for ever, and an unknown life born below the floor
+is refused.
+So every forgotten life is refused, and one that joins now is not: it is born at ``known``, which is
 larger than the birth of any life known before, and so at least the floor. A life cannot claim a
 birth that has not come yet.
 """
@@ -23,12 +24,12 @@ from fedbandit.errors import InvalidMessage, InvalidState, complaint
 KEPT: Final = 8
 
 
-class Forgotten(InvalidMessage):
-    """An upload of a life that may have been forgotten: nobody can say whether it was merged."""
+class ForgottenLife(InvalidMessage):
+    """An upload of a life that may have been forgotten: whether it was merged is unknown."""
 
 
-class UnreadableLedger(InvalidState):
-    """A ledger that was stored and cannot be read any more."""
+class UnreadableUploads(InvalidState):
+    """What is stored of an agent's merged uploads cannot be read any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,12 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
-    """What is remembered of one agent of one model. ``seen`` is in seconds since 1970."""
+class MergedUploads:
+    """What is remembered of the uploads of one agent that were merged into one model.
+
+    ``known`` counts the lives that ever uploaded. ``uploads``, ``observations`` and ``received``
+    (bytes) are totals; ``seen`` is the time of the last upload, in seconds since 1970.
+    """
 
     lives: Mapping[bytes, Life] = field(default_factory=dict)
     known: int = 0
@@ -55,8 +60,8 @@ class Ledger:
     def copy_of(self, life: bytes, *, born: int, sequence: int) -> int | None:
         """Return None for a new upload; for a copy, the version that it was merged as, if known.
 
-        0 stands for a version no longer known. Raises Forgotten, or InvalidMessage for a birth that
-        has not come yet.
+        0 stands for a version no longer known. Raises ForgottenLife, or InvalidMessage for a birth
+        that has not come yet.
         """
         last = self.lives.get(life)
         if last is not None:
@@ -64,7 +69,7 @@ class Ledger:
                 return None
             return last.version if sequence == last.sequence else 0
         if born < self.floor:
-            raise Forgotten(_forgotten(born, self.floor), field="life")
+            raise ForgottenLife(_forgotten(born, self.floor), field="life")
         if born > self.known:
             raise InvalidMessage(_unborn(born, self.known), field="born")
         return None
@@ -79,8 +84,8 @@ class Ledger:
         observations: int = 0,
         received: int = 0,
         seen: float = 0.0,
-    ) -> "Ledger":
-        """Return the ledger once a new upload has been merged: of so many observations and bytes.
+    ) -> "MergedUploads":
+        """Return a copy in which one more upload is merged, of so many observations and bytes.
 
         ``seen`` is when that was.
         """
@@ -90,7 +95,7 @@ class Ledger:
         if len(lives) > KEPT:
             idlest = min(lives, key=lambda each: lives[each].version)
             floor = max(floor, lives.pop(idlest).born + 1)
-        return Ledger(
+        return MergedUploads(
             lives=lives,
             known=known,
             floor=floor,
@@ -108,5 +113,5 @@ def _forgotten(born: int, floor: int) -> str:
 
 
 def _unborn(born: int, known: int) -> str:
-    fix = "Send the number of lives that joining told."
+    fix = "Send the number of lives that the answer to joining says."
     return complaint("born", got=born, expected=f"a number from 0 to {known}", fix=fix)

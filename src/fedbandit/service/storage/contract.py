@@ -2,7 +2,8 @@
 
 A store is named by a URL: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or
 ``postgresql://user@host/database``. It keeps models, tokens (their hashes) and, for each agent of a
-model, a ledger. Its size depends on the number of models and agents, not on the number of uploads.
+model, which uploads were merged. Its size depends on the number of models and agents, not on the
+number of uploads.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -10,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from fedbandit.service.models.deduplication import Ledger
+from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.wire import Limits
 
 
@@ -53,12 +54,12 @@ class Archive:
 
     model: Model
     state: bytes
-    ledgers: Mapping[str, Ledger]
+    merged: Mapping[str, MergedUploads]
     tokens: Sequence[Token]
 
 
 class Locked(Protocol):
-    """A model that nobody else can change until the block ends."""
+    """A model that is locked: it changes through this alone until the block ends."""
 
     @property
     def model(self) -> Model:
@@ -78,19 +79,19 @@ class Locked(Protocol):
         """Return the agents of this model that tokens open, by digest; leave unknown ones out."""
         ...
 
-    def ledgers(self, agents: Collection[str]) -> dict[str, Ledger]:
-        """Return the ledgers of some agents; one that never sent anything has an empty one."""
+    def merged_uploads(self, agents: Collection[str]) -> dict[str, MergedUploads]:
+        """Return the merged uploads of each of some agents, which may be none."""
         ...
 
     def write(
-        self, *, state: bytes, version: int, count: int, ledgers: Mapping[str, Ledger]
+        self, *, state: bytes, version: int, count: int, merged: Mapping[str, MergedUploads]
     ) -> None:
-        """Replace the state and some ledgers, which ``ledgers`` returned before."""
+        """Replace the state, and the merged uploads of agents asked for in this block before."""
         ...
 
 
 class Store(Protocol):
-    """Models, ledgers and tokens, durable.
+    """Models, merged uploads and tokens, durable.
 
     - Every method is one transaction: it happens whole or not at all, and once it has returned,
       what it wrote outlives a crash of this program and of the machine.
@@ -99,7 +100,7 @@ class Store(Protocol):
       and machines; each sees what the ones before it wrote. If the commit itself fails, both are
       possible; the next block sees which.
     - A model's name is unique. Unknown names raise UnknownName, taken ones InvalidParameter. With a
-      model go its ledgers and tokens.
+      model go its merged uploads and its tokens.
     - A store that cannot be reached, read or written raises StoreError, and works again once the
       cause is gone.
     - Methods may be called from any thread.
@@ -134,8 +135,8 @@ class Store(Protocol):
         """Lock a model until the block ends."""
         ...
 
-    def ledger(self, model: str, agent: str) -> Ledger:
-        """Return the ledger of one agent, empty if it never sent anything."""
+    def merged_uploads(self, model: str, agent: str) -> MergedUploads:
+        """Return the merged uploads of one agent, which may be none."""
         ...
 
     def archive(self, name: str) -> Archive:
@@ -167,5 +168,5 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         ...

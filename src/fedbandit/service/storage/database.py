@@ -1,4 +1,4 @@
-"""What the stores ask of a database: transactions, and the few words in which databases differ."""
+"""What the store in SQL needs of a database: transactions, and words in which databases differ."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -11,7 +11,7 @@ Kind = Literal["read", "snapshot", "write"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Names of types, what keeps a table in the order of its key, and what locks a row."""
+    """SQL that differs: names of types, tables in the order of their key, and locks on rows."""
 
     blob: str
     integer: str
@@ -22,6 +22,11 @@ class Dialect:
 
 class Session(Protocol):
     """One open transaction. SQL is written with ``?`` for values."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """The words in which this database differs from others."""
+        ...
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run one statement and return its rows."""
@@ -41,11 +46,6 @@ class Database(Protocol):
     """
 
     @property
-    def dialect(self) -> Dialect:
-        """In which words it differs."""
-        ...
-
-    @property
     def writers(self) -> int:
         """How many transactions may write at once, to different models, before they take turns."""
         ...
@@ -55,7 +55,7 @@ class Database(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         ...
 
 

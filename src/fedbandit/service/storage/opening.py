@@ -13,10 +13,11 @@ _POSTGRES = ("postgresql://", "postgres://")
 
 def open_store(url: str, *, create: bool = False) -> Store:
     """Open the store that a URL names; with ``create``, make its file or tables if need be."""
-    return SqlStore(_database(url, create=create), create=create)
+    return SqlStore(open_database(url, create=create), create=create)
 
 
-def _database(url: str, *, create: bool) -> Database:
+def open_database(url: str, *, create: bool) -> Database:
+    """Return the database that a URL names; with ``create``, its file need not exist yet."""
     if url.startswith(_SQLITE) and url != _SQLITE:
         from fedbandit.service.storage.sqlite import Sqlite
 

@@ -1,4 +1,4 @@
-"""PostgreSQL: for more than one coordinator, or a database that somebody looks after already."""
+"""PostgreSQL: for more than one coordinator, or where a database server is run already."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ import psycopg
 from psycopg import IsolationLevel
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from fedbandit.errors import StoreError, complaint
+from fedbandit.errors import StoreError
 from fedbandit.service.storage.database import Dialect, Kind, Row, TakenKey
 
 _SETTINGS = (  # milliseconds; a coordinator that hangs must not hold a model for ever
     "-c lock_timeout=10000 -c statement_timeout=20000 -c idle_in_transaction_session_timeout=20000 "
     "-c synchronous_commit=on"  # whatever the server's default: a commit is on disk
 )
-_NETWORK: Final = {  # a server that vanished without a word is noticed within seconds
+_NETWORK: Final = {  # a server that vanished is noticed within seconds
     "connect_timeout": 5,
     "tcp_user_timeout": 10_000,  # milliseconds
     "keepalives": 1,
@@ -31,6 +31,10 @@ _ISOLATION: Final[dict[Kind, IsolationLevel]] = {
 
 
 class _PostgresSession:
+    dialect = Dialect(
+        blob="BYTEA", integer="BIGINT", real="DOUBLE PRECISION", clustered="", lock=" FOR UPDATE"
+    )
+
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self._connection = connection
 
@@ -48,9 +52,6 @@ class _PostgresSession:
 class Postgres:
     """A server. Threads take connections from a small pool."""
 
-    dialect = Dialect(
-        blob="BYTEA", integer="BIGINT", real="DOUBLE PRECISION", clustered="", lock=" FOR UPDATE"
-    )
     writers = 4
 
     def __init__(self, url: str) -> None:
@@ -73,8 +74,8 @@ class Postgres:
         except psycopg.errors.UndefinedTable as error:
             raise _no_store() from error
         except psycopg.Error as error:
-            self.close()  # where one connection is broken, the others are
-            raise _away(error) from error
+            self.close()  # if one connection is broken, so are the others
+            raise _failed(error) from error
         finally:
             if connection is not None:  # closing rolls back
                 connection.close()
@@ -101,18 +102,12 @@ def _placed(statement: str) -> bytes:
 
 
 def _no_store() -> StoreError:
-    fix = "fedbandit model create and fedbandit serve make one there; or look at the address."
-    got, expected = "a database with no store of fedbandit in it yet", "one that has a store"
-    return StoreError(complaint("store postgresql://...", got=got, expected=expected, fix=fix))
+    fix = "fedbandit model create and fedbandit serve make one there; or correct the address."
+    got = "a database with no store of fedbandit in it"
+    return StoreError(f"There is no store at postgresql://... ({got}). {fix}")
 
 
-def _away(error: psycopg.Error) -> StoreError:
+def _failed(error: psycopg.Error) -> StoreError:
     said = " ".join(str(error).split()) or type(error).__name__
-    return StoreError(
-        complaint(
-            "store postgresql://...",
-            got=said,
-            expected="a PostgreSQL database that can be read and written",
-            fix="Look at the address, the server and the rights of its user.",
-        )
-    )
+    fix = "Look at the address, the server and the rights of its user."
+    return StoreError(f"The store postgresql://... cannot be read or written: {said}. {fix}")

@@ -1,23 +1,22 @@
-"""The store in SQL, on any database that offers transactions. The contract is in ``store``."""
+"""The store in SQL, on any ``Database``. What each method promises is written in ``contract``."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from fedbandit.errors import InvalidParameter, StoreError, complaint, unknown
-from fedbandit.service.models.deduplication import Ledger, Life, UnreadableLedger
+from fedbandit.errors import InvalidParameter, complaint, unknown
+from fedbandit.service.models.deduplication import Life, MergedUploads, UnreadableUploads
 from fedbandit.service.storage.contract import Archive, Model, Token
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey
+from fedbandit.service.storage.migrations import SCHEMA, migrate
 from fedbandit.wire import Limits
 
-SCHEMA: Final = 3
-
+_SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
 _TABLES = (
-    "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)",
     """CREATE TABLE IF NOT EXISTS models (
         name TEXT PRIMARY KEY, incarnation TEXT NOT NULL, recipe TEXT NOT NULL,
         params {blob} NOT NULL, fingerprint TEXT NOT NULL, arm_norm {real} NOT NULL,
@@ -49,14 +48,14 @@ _Lives = list[tuple[bytes, int, int, int]]
 
 
 class SqlStore:
-    """Models, ledgers and tokens in four tables."""
+    """Models, merged uploads and tokens in four tables."""
 
     def __init__(self, database: Database, *, create: bool) -> None:
         self._database = database
         try:
             if create:
-                self._create_tables()
-            self._check_schema()
+                _create_tables(database)
+            migrate(database)
         except BaseException:
             database.close()
             raise
@@ -68,7 +67,7 @@ class SqlStore:
 
     def create(self, model: Model, state: bytes) -> None:
         """Add a model."""
-        with self._writing(f"model {model.name!r}") as session:
+        with self._writing(f"Model {model.name!r}") as session:
             _insert_model(session, model, state)
 
     def models(self) -> list[Model]:
@@ -90,7 +89,7 @@ class SqlStore:
     def delete(self, name: str) -> None:
         """Delete a model and what belongs to it."""
         with self._database.session("write") as session:
-            _select_model(session, name, lock=self._database.dialect.lock)
+            _select_model(session, name, lock=session.dialect.lock)
             for table in ("agents", "tokens"):
                 session.run(f"DELETE FROM {table} WHERE model = ?", (name,))
             session.run("DELETE FROM models WHERE name = ?", (name,))
@@ -99,14 +98,14 @@ class SqlStore:
     def lock(self, name: str) -> Iterator["LockedModel"]:
         """Lock a model until the block ends."""
         with self._database.session("write") as session:
-            lock = self._database.dialect.lock
-            *row, digest = _select_row(session, name, f"{_MODEL}, digest", lock=lock)
+            columns, lock = f"{_MODEL}, digest", session.dialect.lock
+            *row, digest = _select_row(session, name, columns, lock=lock)
             yield LockedModel(session, _model(row), bytes(digest))
 
-    def ledger(self, model: str, agent: str) -> Ledger:
-        """Return the ledger of one agent."""
+    def merged_uploads(self, model: str, agent: str) -> MergedUploads:
+        """Return the merged uploads of one agent."""
         with self._database.session("snapshot") as session:
-            return _select_ledgers(session, model, [agent]).get(agent, Ledger())
+            return _select_merged(session, model, [agent]).get(agent, MergedUploads())
 
     def archive(self, name: str) -> Archive:
         """Return a model with all that belongs to it."""
@@ -116,15 +115,15 @@ class SqlStore:
             return Archive(
                 model=model,
                 state=_select_state(session, name),
-                ledgers=_select_ledgers(session, name, None),
+                merged=_select_merged(session, name, None),
                 tokens=[_token(row) for row in tokens],
             )
 
     def install(self, archive: Archive) -> None:
         """Add a model with all that belongs to it."""
-        with self._writing(f"model {archive.model.name!r}, or one of its tokens") as session:
+        with self._writing(f"Model {archive.model.name!r}, or one of its tokens") as session:
             _insert_model(session, archive.model, archive.state)
-            _upsert_ledgers(session, archive.model.name, archive.ledgers)
+            _upsert_merged(session, archive.model.name, archive.merged)
             session.run_many(
                 f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)",
                 [_token_values(token) for token in archive.tokens],
@@ -132,9 +131,9 @@ class SqlStore:
 
     def add_token(self, token: Token) -> None:
         """Add a token; its model has to exist."""
-        with self._writing(f"token {token.name!r}") as session:
+        with self._writing(f"Token {token.name!r}") as session:
             if token.model is not None:
-                _select_model(session, token.model, lock=self._database.dialect.lock)
+                _select_model(session, token.model, lock=session.dialect.lock)
             session.run(
                 f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)", _token_values(token)
             )
@@ -165,7 +164,7 @@ class SqlStore:
                 session.run(f"UPDATE fedbandit SET version = version {change}")
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         self._database.close()
 
     @contextmanager
@@ -176,29 +175,11 @@ class SqlStore:
                 yield session
         except TakenKey as error:
             fix = "Choose another name, or delete what is there."
-            message = complaint(what, got="a name that is taken", expected="a new one", fix=fix)
-            raise InvalidParameter(message) from error
-
-    def _create_tables(self) -> None:
-        dialect = self._database.dialect
-        words = asdict(dialect)
-        with self._database.session("write") as session:
-            for table in _TABLES:
-                session.run(table.format(**words))
-            if not session.run("SELECT version FROM fedbandit"):
-                session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
-
-    def _check_schema(self) -> None:
-        with self._database.session("read") as session:
-            versions = [row[0] for row in session.run("SELECT version FROM fedbandit")]
-        if versions != [SCHEMA]:
-            fix = "Use the version of fedbandit that made it, or one that says it can read it."
-            got, expected = f"schema {versions}", f"schema [{SCHEMA}]"
-            raise StoreError(complaint("store", got=got, expected=expected, fix=fix))
+            raise InvalidParameter(f"{what} exists already. {fix}") from error
 
 
 class LockedModel:
-    """A model that nobody else can change until the transaction ends."""
+    """A model that is locked until the transaction ends."""
 
     def __init__(self, session: Session, model: Model, digest: bytes) -> None:
         self._session, self.model, self.digest = session, model, digest
@@ -217,21 +198,40 @@ class LockedModel:
         )
         return {bytes(digest): agent for digest, agent in rows}
 
-    def ledgers(self, agents: Collection[str]) -> dict[str, Ledger]:
-        """Return the ledgers of some agents."""
-        found = _select_ledgers(self._session, self.model.name, sorted(agents))
-        return {agent: found.get(agent, Ledger()) for agent in agents}
+    def merged_uploads(self, agents: Collection[str]) -> dict[str, MergedUploads]:
+        """Return the merged uploads of each of some agents."""
+        found = _select_merged(self._session, self.model.name, sorted(agents))
+        return {agent: found.get(agent, MergedUploads()) for agent in agents}
 
     def write(
-        self, *, state: bytes, version: int, count: int, ledgers: Mapping[str, Ledger]
+        self, *, state: bytes, version: int, count: int, merged: Mapping[str, MergedUploads]
     ) -> None:
-        """Replace the state and some ledgers."""
+        """Replace the state, and the merged uploads of some agents."""
         self.digest = sha256(state).digest()
         self._session.run(
             "UPDATE models SET state = ?, digest = ?, version = ?, count = ? WHERE name = ?",
             (state, self.digest, version, count, self.model.name),
         )
-        _upsert_ledgers(self._session, self.model.name, ledgers)
+        _upsert_merged(self._session, self.model.name, merged)
+
+
+def _create_tables(database: Database) -> None:
+    """Create the tables of a new store; leave one that has a schema's number to ``migrate``."""
+    try:
+        _create_if_new(database)
+    except TakenKey:  # PostgreSQL, where two processes create at once; the other one has done it
+        _create_if_new(database)
+
+
+def _create_if_new(database: Database) -> None:
+    with database.session("write") as session:
+        words = asdict(session.dialect)
+        session.run(_SCHEMA_TABLE.format(**words))
+        if session.run("SELECT version FROM fedbandit"):
+            return
+        for table in _TABLES:
+            session.run(table.format(**words))
+        session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
 
 
 def _insert_model(session: Session, model: Model, state: bytes) -> None:
@@ -260,22 +260,23 @@ def _select_state(session: Session, name: str) -> bytes:
     return bytes(session.run("SELECT state FROM models WHERE name = ?", (name,))[0][0])
 
 
-def _select_ledgers(
+def _select_merged(
     session: Session, model: str, agents: Sequence[str] | None
-) -> dict[str, Ledger]:
-    """Return the ledgers of some agents, or of all, that ever sent something."""
+) -> dict[str, MergedUploads]:
+    """Return the merged uploads of those of some agents, or of all, that ever uploaded."""
     which, values = "model = ?", [model]
     if agents is not None:
         which += f" AND agent IN ({_places(agents)})"
         values += agents
     rows = session.run(f"SELECT agent, {_AGENT} FROM agents WHERE {which}", values)
     return {
-        agent: Ledger(_read_lives(lives, model, agent), *totals) for agent, lives, *totals in rows
+        agent: MergedUploads(_read_lives(lives, model, agent), *totals)
+        for agent, lives, *totals in rows
     }
 
 
-def _upsert_ledgers(session: Session, model: str, ledgers: Mapping[str, Ledger]) -> None:
-    rows = [(model, agent, *_ledger_values(ledger)) for agent, ledger in ledgers.items()]
+def _upsert_merged(session: Session, model: str, merged: Mapping[str, MergedUploads]) -> None:
+    rows = [(model, agent, *_merged_values(each)) for agent, each in merged.items()]
     session.run_many(_AGENT_UPSERT, rows)
 
 
@@ -283,10 +284,11 @@ def _read_lives(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
     try:
         lives = msgspec.msgpack.decode(packed, type=_Lives)
     except (msgspec.DecodeError, TypeError) as error:  # SQLite keeps a text in any column
-        who, expected = f"ledger of agent {agent!r} of model {model!r}", "its lives as written here"
+        who = f"merged uploads of agent {agent!r} of model {model!r}"
+        expected = "lives as this program writes them"
         fix = "Restore a backup; or delete this agent's row of the table agents, and what it has "
         fix += "on its way may be counted twice."
-        raise UnreadableLedger(
+        raise UnreadableUploads(
             complaint(who, got=str(error), expected=expected, fix=fix)
         ) from error
     return {key: Life(*rest) for key, *rest in lives}
@@ -296,11 +298,11 @@ def _places(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _ledger_values(ledger: Ledger) -> tuple[Any, ...]:
-    lives = [(key, each.born, each.sequence, each.version) for key, each in ledger.lives.items()]
-    counts = (ledger.uploads, ledger.observations, ledger.received)
+def _merged_values(merged: MergedUploads) -> tuple[Any, ...]:
+    lives = [(key, each.born, each.sequence, each.version) for key, each in merged.lives.items()]
+    counts = (merged.uploads, merged.observations, merged.received)
     packed = msgspec.msgpack.encode(lives)
-    return (packed, ledger.known, ledger.floor, *counts, ledger.seen)
+    return (packed, merged.known, merged.floor, *counts, merged.seen)
 
 
 def _model(row: Sequence[Any]) -> Model:

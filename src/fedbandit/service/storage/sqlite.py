@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from fedbandit.errors import StoreError, complaint
+from fedbandit.errors import StoreError
 from fedbandit.service.storage.database import Dialect, Kind, Row, TakenKey
 
 _PATIENCE = 10.0  # seconds to wait for another process that writes
@@ -19,6 +19,10 @@ _BEGIN: Final[dict[Kind, str]] = {
 
 
 class _SqliteSession:
+    dialect = Dialect(
+        blob="BLOB", integer="INTEGER", real="REAL", clustered=" WITHOUT ROWID", lock=""
+    )
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
@@ -34,9 +38,6 @@ class _SqliteSession:
 class Sqlite:
     """A file. Threads take connections from a small pool; those that write take turns."""
 
-    dialect = Dialect(
-        blob="BLOB", integer="INTEGER", real="REAL", clustered=" WITHOUT ROWID", lock=""
-    )
     writers = 1
 
     def __init__(self, path: Path, *, create: bool) -> None:
@@ -64,7 +65,8 @@ class Sqlite:
     @contextmanager
     def _turn_to_write(self) -> Iterator[None]:
         if not self._writing.acquire(timeout=_PATIENCE):
-            raise _away(self._path, "another thread that writes, and does not end")
+            said = f"another thread has been writing for {_PATIENCE:g} seconds"
+            raise _failed(self._path, said)
         try:
             yield
         finally:
@@ -85,7 +87,7 @@ class Sqlite:
         except sqlite3.Error as error:
             if str(error).startswith("no such table"):
                 raise _no_store(self._path, "a file with no store of fedbandit in it") from error
-            raise _away(self._path, str(error)) from error
+            raise _failed(self._path, str(error)) from error
         finally:
             if connection is not None:  # closing rolls back
                 with suppress(sqlite3.Error):
@@ -102,7 +104,7 @@ class Sqlite:
             self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
         )
         try:
-            if self._create:  # the file remembers it; one that we only look into may not be ours
+            if self._create:  # the file remembers it; one that is only opened may not be ours
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -113,17 +115,10 @@ class Sqlite:
 
 
 def _no_store(path: Path, got: str) -> StoreError:
-    fix = "fedbandit model create and fedbandit serve make one there; or look at the path."
-    expected = "a file that fedbandit keeps a store in"
-    return StoreError(complaint(f"store sqlite:///{path}", got=got, expected=expected, fix=fix))
+    fix = "fedbandit model create and fedbandit serve make one there; or correct the path."
+    return StoreError(f"There is no store at sqlite:///{path} ({got}). {fix}")
 
 
-def _away(path: Path, said: str) -> StoreError:
-    return StoreError(
-        complaint(
-            f"store sqlite:///{path}",
-            got=said,
-            expected="a SQLite file of fedbandit that can be read and written",
-            fix="Look at the path, its permissions and the space left.",
-        )
-    )
+def _failed(path: Path, said: str) -> StoreError:
+    fix = "Look at the path, its permissions and the space left."
+    return StoreError(f"The store sqlite:///{path} cannot be read or written: {said}. {fix}")

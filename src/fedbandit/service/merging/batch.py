@@ -1,0 +1,67 @@
+"""Batches of syncs: decoded, checked, then merged and committed together."""
+
+import logging
+from collections.abc import Sequence
+
+from fedbandit import wire
+from fedbandit.errors import InvalidMessage, UnknownName
+from fedbandit.service.merging.commit import CheckedSync, Committer
+from fedbandit.service.merging.sync import ModelGone, ModelRef, Outcome, SyncRequest
+from fedbandit.service.merging.validation import check_sync
+from fedbandit.service.models.model import Served, recipe_of
+from fedbandit.service.refusal import Refusal, failed, refused
+from fedbandit.service.storage.contract import Store
+
+_log = logging.getLogger("fedbandit.service")
+
+
+class StoreMerger:
+    """Merges batches into the models of a store, in this process. Fulfils ``BatchMerger``."""
+
+    def __init__(self, store: Store) -> None:
+        self.writers = store.writers
+        self._store = store
+        self._open: dict[str, tuple[Served, Committer]] = {}
+
+    def merge(self, ref: ModelRef, requests: Sequence[SyncRequest]) -> list[Outcome]:
+        """Merge a batch."""
+        try:
+            served, committer = self._opened(ref)
+            checked = [_checked(served, each) for each in requests]
+            batch = [each for each in checked if isinstance(each, CheckedSync)]
+            committed = iter(committer.commit(batch) if batch else ())
+        except (ModelGone, UnknownName) as error:
+            self._open.pop(ref.model, None)
+            raise ModelGone from error
+        return [each if isinstance(each, Refusal) else next(committed) for each in checked]
+
+    def check(self) -> None:
+        """Write to the store."""
+        self._store.ping()
+
+    def close(self, _: float) -> None:
+        """Do nothing: the store belongs to the caller."""
+
+    def _opened(self, ref: ModelRef) -> tuple[Served, Committer]:
+        known = self._open.get(ref.model)
+        if known is None or known[0].model.incarnation != ref.incarnation:
+            model = self._store.model(ref.model)
+            if model.incarnation != ref.incarnation:
+                raise ModelGone
+            served = Served(model, recipe_of(model))
+            known = self._open[ref.model] = served, Committer(self._store, served)
+        return known
+
+
+def _checked(served: Served, request: SyncRequest) -> CheckedSync | Refusal:
+    try:
+        sync = wire.decode_sync(request.body)
+        check_sync(served, sync)
+    except InvalidMessage as error:
+        return refused(error)
+    except Refusal as refusal:
+        return refusal
+    except Exception as error:  # refuses this sync alone, not the whole batch
+        _log.error("checking a sync failed: %s", type(error).__name__)
+        return failed()
+    return CheckedSync(request.agent, sync, len(request.body), request.token)

@@ -1,0 +1,57 @@
+"""Schema changes, applied to a store in place when it is opened.
+
+``MIGRATIONS[n]`` turns schema n into n + 1. To change the schema: raise ``SCHEMA``, change the
+tables in ``relational`` and add the step here. All steps run in one transaction that holds the row
+with the schema's number, so of several processes that open a store at once one migrates it and the
+others wait. Coordinators of the older version have to be stopped before.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from fedbandit.errors import StoreError
+from fedbandit.service.storage.database import Database, Session
+
+SCHEMA: Final = 3
+MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {}
+
+
+def migrate(
+    database: Database,
+    migrations: Mapping[int, Callable[[Session], None]] = MIGRATIONS,
+    *,
+    schema: int = SCHEMA,
+) -> None:
+    """Bring a store to ``schema``; raise StoreError if there is no way from the one it has."""
+    with database.session("read") as session:
+        found = schema_of(session)
+    if found == schema:
+        return
+    with database.session("write") as session:
+        found = schema_of(session, lock=session.dialect.lock)  # another process may have been first
+        for step in range(found, schema):
+            if step not in migrations:
+                break
+            migrations[step](session)
+            found = step + 1
+        if found != schema:
+            raise _no_way(found, schema)
+        session.run("UPDATE fedbandit SET version = ?", (schema,))
+
+
+def schema_of(session: Session, *, lock: str = "") -> int:
+    """Return the number of a store's schema."""
+    versions = [row[0] for row in session.run(f"SELECT version FROM fedbandit{lock}")]
+    if len(versions) != 1:
+        message = f"The store's table fedbandit has {len(versions)} rows instead of one."
+        raise StoreError(f"{message} Restore a backup.")
+    return int(versions[0])
+
+
+def _no_way(found: int, schema: int) -> StoreError:
+    if found > schema:
+        fix = "Use the version of fedbandit that last wrote to it, or a newer one."
+    else:
+        fix = "Open it once with an older version of fedbandit that migrates it."
+    known = f"this version of fedbandit reads schema {schema}"
+    return StoreError(f"The store has schema {found}; {known}. {fix}")

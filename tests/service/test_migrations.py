@@ -1,0 +1,118 @@
+"""A store is brought to the newest schema in place, once, whole or not at all."""
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from fedbandit.errors import StoreError
+from fedbandit.service.models.model import new_model
+from fedbandit.service.storage.database import Session
+from fedbandit.service.storage.migrations import MIGRATIONS, SCHEMA, migrate
+from fedbandit.service.storage.opening import open_database, open_store
+from tests.service.made_uploads import RECIPE
+from tests.service.running import make_model, overwrite
+
+NEW = SCHEMA + 2
+
+
+def _add_column(session: Session) -> None:
+    session.run(f"ALTER TABLE models ADD COLUMN note {session.dialect.blob}")
+    session.run("UPDATE models SET note = ?", (b"first",))
+
+
+def _add_table(session: Session) -> None:
+    session.run("CREATE TABLE notes (note TEXT NOT NULL)")
+    (note,) = session.run("SELECT note FROM models")[0]
+    session.run("INSERT INTO notes VALUES (?)", (bytes(note).decode() + " second",))
+
+
+STEPS = {SCHEMA: _add_column, SCHEMA + 1: _add_table}
+
+
+def _migrated(url: str, steps: Mapping[int, Callable[[Session], None]], schema: int = NEW) -> None:
+    database = open_database(url, create=False)
+    try:
+        migrate(database, steps, schema=schema)
+    finally:
+        database.close()
+
+
+def _rows(url: str, query: str) -> list[tuple[object, ...]]:
+    database = open_database(url, create=False)
+    with database.session("read") as session:
+        rows = session.run(query)
+    database.close()
+    return rows
+
+
+def _at_once(act: Callable[[], None]) -> None:
+    """Do something in four threads at once; none of them fails."""
+    start = threading.Barrier(4)
+
+    def begin() -> None:
+        start.wait()
+        act()
+
+    with ThreadPoolExecutor(4) as pool:
+        for each in [pool.submit(begin) for _ in range(4)]:
+            each.result()
+
+
+@pytest.fixture
+def old(store_url: str) -> str:
+    make_model(store_url, "news", RECIPE)
+    return store_url
+
+
+def test_there_is_a_step_from_every_schema_since_the_oldest() -> None:
+    assert sorted(MIGRATIONS) == list(range(SCHEMA - len(MIGRATIONS), SCHEMA))
+
+
+def test_steps_are_taken_in_order_and_once(old: str) -> None:
+    for _ in range(2):
+        _migrated(old, STEPS)
+    assert _rows(old, "SELECT version FROM fedbandit") == [(NEW,)]
+    assert _rows(old, "SELECT note FROM notes") == [("first second",)]
+
+
+def test_one_of_several_that_open_it_at_once_migrates_it(old: str) -> None:
+    _at_once(lambda: _migrated(old, STEPS))
+    assert _rows(old, "SELECT note FROM notes") == [("first second",)]
+
+
+def test_a_step_that_fails_leaves_the_store_as_it_was(old: str) -> None:
+    def fail(_: Session) -> None:
+        raise ZeroDivisionError
+
+    with suppress(ZeroDivisionError):
+        _migrated(old, {SCHEMA: _add_column, SCHEMA + 1: fail})
+    store = open_store(old)
+    store.create(*new_model("other", RECIPE))  # with the columns of this schema
+    assert [model.name for model in store.models()] == ["news", "other"]
+    store.close()
+    with pytest.raises(StoreError, match="note"):
+        _rows(old, "SELECT note FROM models")
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_store_of_a_newer_schema_is_refused_and_stays(old: str, create: bool) -> None:
+    _migrated(old, STEPS)
+    with pytest.raises(StoreError, match=rf"schema {NEW}; .* reads schema {SCHEMA}\. Use the"):
+        open_store(old, create=create)
+    assert _rows(old, "SELECT version FROM fedbandit") == [(NEW,)]
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_store_older_than_every_step_is_refused_and_stays(old: str, create: bool) -> None:
+    overwrite(old, "UPDATE fedbandit SET version = 1")
+    with pytest.raises(StoreError, match=r"schema 1; .* Open it once with an older version"):
+        open_store(old, create=create)
+    assert _rows(old, "SELECT version FROM fedbandit") == [(1,)]
+
+
+def test_a_store_is_made_by_several_at_once(store_url: str) -> None:
+    _at_once(lambda: open_store(store_url, create=True).close())
+    assert _rows(store_url, "SELECT version FROM fedbandit") == [(SCHEMA,)]
