@@ -1,4 +1,8 @@
-"""Build a recipe or a world from parameters of a spec file or ``--set``; say which one is wrong."""
+"""Build a recipe or a world from the parameters of a spec file or of ``--set``.
+
+Names and types are checked against the signature first, so that an error names the parameter at
+fault and its place in the file.
+"""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -35,8 +39,9 @@ def build(
 ) -> T:
     """Call ``factory`` with parameters that were given at ``place``, such as recipes.fsclb.
 
-    Names and types are checked first. An error says the place, and the nearest valid name, the
-    type, or the missing parameter. ``extra`` are names that are valid there besides.
+    Raises UnknownName, with the nearest valid name, for a parameter that ``factory`` does not have,
+    and InvalidParameter for one that is missing or of the wrong type. ``extra``: further names that
+    an error lists as valid at this place.
     """
     parameters = inspect.signature(factory).parameters
     for name in given:
@@ -53,12 +58,13 @@ def build(
     try:
         return factory(**values)
     except LocalError as error:
-        joint = "." if str(error).partition(":")[0] in parameters else ": "
+        starts = tuple(f"{name}{after}" for name in parameters for after in (":", " must"))
+        joint = "." if str(error).startswith(starts) else ": "
         raise type(error)(f"{place}{joint}{error}") from error
 
 
 def _fitting(value: object, hint: Any, *, place: str) -> object:
-    """Return the value as the type that the signature asks for; a table becomes a dataclass."""
+    """Return the value as the type in the signature; a table becomes a dataclass."""
     choices = (
         get_args(hint) if isinstance(hint, UnionType) or get_origin(hint) is Union else (hint,)
     )
@@ -81,7 +87,7 @@ def _fitting(value: object, hint: Any, *, place: str) -> object:
 
 
 def _hints(factory: Callable[..., object]) -> dict[str, Any]:
-    """Types of the parameters; a dataclass has them on its fields."""
+    """Return the types of the parameters, by name; those of a dataclass are its fields'."""
     if is_dataclass(factory):
         known = get_type_hints(factory)
         return {field.name: known[field.name] for field in fields(factory)}
@@ -101,7 +107,7 @@ def _misfit(place: str, value: object, choices: Iterable[Any]) -> InvalidParamet
 
 
 def _in_words(hint: Any) -> str:
-    """Return the words for a type, as a spec would write it."""
+    """Return the words for a type, as the author of a spec file would say it."""
     if get_origin(hint) is Literal:
         return " or ".join(f'"{word}"' for word in get_args(hint))
     if is_dataclass(hint):

@@ -1,1 +1,1 @@
-"""Numbers and protocol. No I/O, no clock, no logging, no randomness of its own."""
+"""The algorithms: what agents and server compute and exchange. No I/O; randomness from seeds only."""

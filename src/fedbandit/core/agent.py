@@ -1,4 +1,4 @@
-"""The agent: chooses an arm, takes in what it paid, and says when it is time to talk."""
+"""The agent: chooses arms, learns from their rewards, and decides when to upload."""
 
 from __future__ import annotations
 
@@ -39,13 +39,21 @@ if TYPE_CHECKING:
 
 
 class Agent:
-    """Choose, observe, receive. Build it with ``recipe.agent(i)``.
+    """One agent of a recipe, built with ``recipe.agent(i)``: choose, observe, receive.
 
-    An agent holds a *base* (its last download, and for agents that decide on their own data also
-    what they have sent since) and what is *pending* on top of it. It does no I/O: its caller
-    carries the upload that ``observe`` may return to the server, and hands what the server answers
-    to ``receive``: at any later time for agents that decide on their last download, in order and
-    before the next upload for those that decide on their own data.
+    ::
+
+        arm = agent.choose(arms)              # arms: K x d
+        upload = agent.observe(arm, reward)   # None, or an Upload for the server
+        if upload is not None:
+            for directed in server.receive(upload):
+                agents[directed.agent].receive(directed.message)
+
+    An agent does no I/O: its caller carries messages. What it knows is a *base*, its last download,
+    and *pending* observations, which it has not uploaded yet. Agents of FSCLB and FedLinUCB decide
+    with the base alone, and may receive downloads at any later time. Agents of the other recipes
+    decide on all their own data as well; their base includes what they uploaded, and they need
+    downloads in order and before their next upload.
     """
 
     def __init__(self, recipe: Recipe, index: int) -> None:
@@ -65,38 +73,41 @@ class Agent:
 
     @property
     def version(self) -> int:
-        """The server's version that it last received; 0 before the first."""
+        """The version of the last download that it received; 0 before the first."""
         return self._version
 
     @property
     def theta(self) -> Array:
-        """A copy of the estimate that it decides with."""
+        """A copy of the estimate of theta* that it decides with (d)."""
         return self._policy.theta.copy()
 
     @property
     def policy(self) -> Policy:
-        """What it decides with now.
+        """What it decides with now: the matrix V, theta and the radius.
 
-        For agents that decide on their last download, a frozen value that any thread may use.
+        For agents that decide with their last download this is a frozen value, which other threads
+        may use.
         """
         return self._policy
 
     @property
     def pending(self) -> int:
-        """How many observations no upload has taken along yet."""
+        """Number of observations that are not in an upload yet."""
         return self._pending.count
 
     @property
     def probability(self) -> float | None:
-        """The probability with which the last ``choose`` chose its arm; None before the first."""
+        """The probability with which the last ``choose`` chose its arm; None if not known."""
         chosen = self._chosen
         return None if chosen is None or chosen.arm < 0 else chosen.probability
 
     def choose(self, arms: ArrayLike | SparseLike) -> int:
-        """Return the arm to play, as the recipe's choice has it: UCB for all but ``Random``.
+        """Return the index of the arm to play (paper, Alg. 1 line 3: UCB; ``Random`` draws one).
 
-        ``arms`` is K x d, K >= 1; the answer is an index into it. A sparse matrix of scipy's costs
-        by its entries.
+        ``arms`` is K x d with K >= 1, one row of features per arm; K may differ every time. A
+        sparse matrix of scipy is accepted too, at a cost that grows with its entries. Cost O(K l d)
+        with a sketch, O(K d^2) with a matrix. Raises InvalidArms, and changes nothing, for arms of
+        the wrong shape or that are not finite.
         """
         given, turn = checked_arms(arms, self._dimension), Turn(self.index, self._decisions)
         chosen = self._parts.choice(self._policy, given, turn, reuse=self._chosen)
@@ -105,10 +116,10 @@ class Agent:
         return chosen.arm
 
     def choose_many(self, arms: ArrayLike) -> NDArray[np.int64]:
-        """Return the arms to play for B decisions at once, each as ``choose`` would.
+        """Return the indices of the arms to play for B decisions, each as ``choose`` would.
 
-        ``arms`` is B x K x d. One product serves all, so a decision costs less than one at a time.
-        Rewards come back by features: ``observe(arms[b, k], reward)``.
+        ``arms`` is B x K x d. One matrix product serves all decisions, which is faster than B calls
+        of ``choose``. Report rewards with the arm's features: ``observe(arms[b, k], reward)``.
         """
         batch, turn = checked_batch(arms, self._dimension), Turn(self.index, self._decisions)
         chosen = self._parts.choice.many(self._policy, batch, turn)
@@ -116,11 +127,12 @@ class Agent:
         return chosen
 
     def observe(self, arm: int | ArrayLike, reward: float) -> Upload | None:
-        """Take in what an arm paid; return an upload if it is time to talk (Alg. 1 lines 5-20).
+        """Learn the reward of a played arm; return an upload if one is due (Alg. 1 lines 5-20).
 
-        ``arm`` is an index into the arms of the last ``choose``, or the arm's own d features, for
-        rewards that arrive after other decisions have been taken. What is returned is no longer
-        pending: it must reach the server once.
+        ``arm`` is an index into the arms of the last ``choose``, or the d features of the arm, for
+        rewards that arrive after later decisions. The observations in a returned upload are no
+        longer pending: the caller must deliver it to the server, exactly once. Raises, and changes
+        nothing, for an arm or a reward that is not valid.
         """
         reward = checked_reward(reward)
         x, squared_width = self._played(arm)
@@ -139,9 +151,9 @@ class Agent:
         return None
 
     def receive(self, message: Message) -> Upload | None:
-        """Take in what the server says; return an upload if it asked for one.
+        """Take a message from the server; return an upload if it was a ``Collect``.
 
-        A download older than what the agent holds is passed over.
+        A download that is not newer than the agent's is ignored.
         """
         if isinstance(message, Collect):
             return self._upload()
@@ -151,7 +163,7 @@ class Agent:
                     f"agent {self.index}",
                     got=f"a {type(message).__name__}",
                     expected="a Download or a Collect",
-                    fix="Hand it the messages that Server.receive directs to this agent.",
+                    fix="Pass it the messages that Server.receive returned for this agent.",
                 )
             )
         memory = self._parts.memory
@@ -164,21 +176,18 @@ class Agent:
         return None
 
     def keep(self, upload: Upload) -> None:
-        """Decide on an own upload that has not reached the server, until the next download.
+        """Decide with an undelivered upload of its own too, until the next download.
 
-        An agent that decides on its last download forgets what it sends until the answer comes. One
-        that is cut off need not: it goes on as if the server had merged this upload alone. The next
-        download takes the place of everything; keep again what is not in it. An agent that decides
-        on its own data holds the upload anyway, and must not keep it twice.
+        An agent that decides with its last download does not use what it has uploaded until the
+        server answers. While there is no connection, ``keep`` merges the upload into the base, as
+        if the server had merged this upload alone. The next download replaces the base: call
+        ``keep`` again for every upload that is not in it. Agents that decide on their own data use
+        their uploads anyway; for them this raises OutOfOrder.
         """
         if self._parts.own_data:
             raise OutOfOrder(
-                complaint(
-                    f"keep, agent {self.index}",
-                    got="an agent that decides on its own data",
-                    expected="one that decides on its last download",
-                    fix="Leave it out: the agent holds what it has sent.",
-                )
+                f"keep: agent {self.index} decides on its own data, so it already uses what it has "
+                "uploaded. Do not call keep for it."
             )
         self._check_own(upload, "keep")
         base = self._base
@@ -187,9 +196,9 @@ class Agent:
         self._rebase_pending()
 
     def combined(self, first: Upload, second: Upload) -> Upload:
-        """Return one upload in the place of two own ones that have not reached the server.
+        """Return one upload that replaces two undelivered ones of this agent.
 
-        It is in full precision, so that it may be combined again; it is ``packed`` before it goes.
+        It is in full precision, so that it can be combined again; call ``packed`` before sending.
         """
         for upload in (first, second):
             self._check_own(upload, "combined")
@@ -198,7 +207,7 @@ class Agent:
         return Upload(self.index, memory.merged(ours, [second.statistics], reference))
 
     def packed(self, upload: Upload) -> Upload:
-        """Return an own upload as it travels: what ``combined`` returned has yet to be rounded."""
+        """Return an upload of this agent rounded for sending, if it is not rounded already."""
         self._check_own(upload, "packed")
         if isinstance(upload.summary, Narrow):
             return upload
@@ -206,7 +215,7 @@ class Agent:
         return Upload(self.index, sent)
 
     def state(self) -> State:
-        """Return everything as a flat dictionary of plain arrays and scalars (no pickle needed)."""
+        """Return the agent as a flat dictionary of arrays and scalars, fit for ``numpy.savez``."""
         base, chosen = self._base.statistics, self._chosen
         shown = np.empty((0, self._dimension)) if chosen is None else chosen.arms
         current = chosen is not None and self._chosen_with is self._policy
@@ -227,7 +236,10 @@ class Agent:
 
     @classmethod
     def restore(cls, recipe: Recipe, state: Mapping[str, Any]) -> Agent:
-        """Return the agent that ``state()`` was taken of; it goes on bit for bit."""
+        """Return the agent that ``state()`` saved; it continues with the same bits.
+
+        Raises InvalidState if the state is damaged or was saved with another recipe.
+        """
         check_owner(state, recipe)
         agent, d = recipe.agent(integer(state, "index")), recipe.dimension
         base = Statistics(
@@ -247,7 +259,7 @@ class Agent:
         return agent
 
     def _restore_chosen(self, shown: Array, widths: Array) -> None:
-        """Remember the arms that were shown last; which was chosen, and how, is not saved."""
+        """Remember the arms of the last ``choose``; the choice and its probability are not saved."""
         if not len(shown):
             return
         current = len(widths) == len(shown)
@@ -262,13 +274,13 @@ class Agent:
                     f"{who}, agent {self.index}",
                     got=f"a {type(upload).__name__}",
                     expected="an Upload of its own",
-                    fix="Hand it what its own observe returned.",
+                    fix="Pass it an upload that this agent's observe returned.",
                 )
             )
         self._parts.memory.check(upload.statistics)
 
     def _adopt(self, statistics: Statistics, *, version: int) -> None:
-        """Hold a new base, and decide with it."""
+        """Replace the base, and decide with the new one."""
         self._base, self._version = Base(statistics, self._parts.memory), version
         self._decide_with(self._base.reading, self._base.theta, statistics.count)
 
@@ -286,7 +298,7 @@ class Agent:
         self._set_rewards(NO_REWARDS)
 
     def _set_rewards(self, sums: Rewards) -> None:
-        """Go on from these sums over the pending rewards; plain numbers, for they change often."""
+        """Set the sums over pending rewards; plain numbers, since every observation adds to them."""
         self._rewards = sums.count
         self._reward_total, self._reward_squares = sums.total, sums.squares
 
@@ -294,16 +306,19 @@ class Agent:
         return Rewards(self._rewards, self._reward_total, self._reward_squares)
 
     def _rebase_pending(self) -> None:
-        """Put what is pending on top of a new base."""
+        """Move the pending observations on top of a new base."""
         if self._pending.count:
             self._pending = self._pending.over(self._base)
         else:
             self._start_pending()
 
     def _upload(self) -> Upload:
-        """Hand over what is pending. Agents that decide on own data go on holding it."""
+        """Return the pending observations as an upload, and start again with none pending.
+
+        Agents that decide on their own data add the upload to their base.
+        """
         memory, base, pending = self._parts.memory, self._base, self._pending
-        summary = pending.summary()  # what it sheds now leaves the moment
+        summary = pending.summary()  # before the moment is read: shedding may correct it
         observed = Statistics(summary, pending.moment, pending.count, self._pending_rewards())
         upload = Upload(self.index, memory.uploaded(observed, base.reference))
         if self._parts.own_data:
@@ -313,7 +328,7 @@ class Agent:
         return upload
 
     def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:
-        """Return an arm's features, and its squared width in what the agent decides with."""
+        """Return an arm's features x (d) and x^T V^{-1} x, for the V that it decides with."""
         if type(arm) is int or isinstance(arm, np.integer):
             chosen = self._chosen
             if chosen is None or not 0 <= arm < len(chosen.arms):
@@ -327,9 +342,10 @@ class Agent:
 
     def _never_shown(self, arm: int | np.integer[Any]) -> FedbanditError:
         if self._chosen is None:
-            fix = "Call choose(arms) first, or give the arm's features."
-            got = f"index {arm}, and no arms were shown"
-            return OutOfOrder(complaint("observe, arm", got=got, expected="an arm", fix=fix))
+            return OutOfOrder(
+                f"observe: index {arm} refers to the arms of the last choose, and there was none. "
+                "Call choose(arms) first, or pass the arm's features."
+            )
         expected = f"an index from 0 to {len(self._chosen.arms) - 1}"
-        fix = "Give the index of one of the arms that choose was shown last."
+        fix = "Pass an index into the arms of the last choose, or the arm's features."
         return InvalidArms(complaint("observe, arm", got=arm, expected=expected, fix=fix))

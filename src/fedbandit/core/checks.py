@@ -1,4 +1,8 @@
-"""Checks on what callers hand in. Each raises an error that says what to do."""
+"""Checks of the parameters, arms and rewards that callers pass in.
+
+Each check returns the value in the form that the core works with, or raises an error that says what
+is wrong and what would be right.
+"""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -15,18 +19,30 @@ from fedbandit.errors import InvalidArms, InvalidParameter, InvalidReward, compl
 _FLOAT64 = np.dtype(np.float64)
 
 
-def whole(name: str, value: object, *, least: int, most: int | None = None, why: str = "") -> int:
-    """Return value as an int from least to most; a bool or a float is not a whole number."""
+def whole(
+    name: str,
+    value: object,
+    *,
+    least: int,
+    most: int | None = None,
+    why: str = "",
+    advice: str = "",
+) -> int:
+    """Return value as an int from least to most; a bool or a float is not a whole number.
+
+    For the error: ``why`` the bounds are what they are, and ``advice``, a sentence that names a
+    sensible value.
+    """
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = int(value)
         if least <= number and (most is None or number <= most):
             return number
     bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
-    raise _bad(name, value, f"a whole number {bounds}{why and f' ({why})'}")
+    raise _bad(name, value, f"a whole number {bounds}{why and f' ({why})'}", advice)
 
 
 def real(name: str, value: object, *, zero: bool = False) -> float:
-    """Return value as a finite float above 0, or 0 itself where ``zero`` is allowed."""
+    """Return value as a finite float above 0; with ``zero``, 0 is allowed too."""
     if isinstance(value, Real) and not isinstance(value, bool):
         with suppress(OverflowError):  # a whole number too long for a float
             number = float(value)
@@ -43,32 +59,33 @@ def fraction(name: str, value: object) -> float:
 
 
 def one_of(name: str, value: str, valid: Iterable[str]) -> None:
-    """Require one of some words."""
+    """Raise UnknownName unless value is one of the valid words."""
     if value not in (words := list(valid)):
         raise unknown(name, str(value), words)
 
 
 def checked_arms(arms: ArrayLike | SparseLike, dimension: int) -> Array | SparseArms:
-    """Return the arms as a K x d float64 matrix in C order that may be written to.
+    """Return the arms of one decision as a K x d float64 matrix in C order, d = ``dimension``.
 
-    Arms that are one already are returned as they are; copying is for who keeps them. scipy's
-    sparse arms are returned as a sparse copy.
+    An array that already has this form is returned without a copy, so a caller that keeps the arms
+    must copy them. Sparse matrices of scipy are copied into ``SparseArms``. Whether the numbers are
+    finite is not checked here: choosing notices it from the scores.
     """
     if type(arms) is np.ndarray and arms.dtype == _FLOAT64 and arms.flags.carray:
-        given: Array | SparseArms = arms  # the fast way in
+        given: Array | SparseArms = arms  # the common case: nothing to convert
     elif isinstance(arms, SparseLike):
         given = _sparse(arms, dimension)
     else:
         given = _floats(arms, dimension)
     shape = given.shape
     if len(shape) != 2 or shape[1] != dimension or shape[0] == 0:
-        many = "Arms of many decisions, B x K x d, are for choose_many."
+        many = "For several decisions at once, B x K x d, call choose_many."
         raise _bad_arms(f"an array of shape {shape}", dimension, fix=many * (len(shape) == 3))
     return given
 
 
 def checked_arm(arm: ArrayLike, dimension: int) -> Array:
-    """Return a copy of one arm's features, finite and of sensible size."""
+    """Return a copy of one arm's d features, all finite and small enough to be squared."""
     features = _floats(arm, dimension)
     if features.shape != (dimension,):
         raise _bad_arms(f"an arm of shape {features.shape}", dimension)
@@ -84,7 +101,7 @@ def checked_batch(arms: ArrayLike, dimension: int) -> Array:
     plain = type(arms) is np.ndarray and arms.dtype == _FLOAT64 and arms.flags.carray
     batch = np.asarray(arms) if plain else _floats(arms, dimension)
     if batch.ndim != 3 or batch.shape[2] != dimension or batch.shape[1] == 0:
-        fix = "Give one matrix of arms for each decision, all with as many arms."
+        fix = "Give one K x d matrix of arms per decision, with the same K for all decisions."
         expected = f"an array of shape (B, K, {dimension}) with K >= 1"
         got = f"an array of shape {batch.shape}"
         raise InvalidArms(complaint("arms", got=got, expected=expected, fix=fix))
@@ -92,25 +109,21 @@ def checked_batch(arms: ArrayLike, dimension: int) -> Array:
 
 
 def arms_not_finite(arms: Array) -> InvalidArms:
-    """Return the error for arms that gave a score that is not finite."""
+    """Return the error for K x d arms of which at least one score is not finite."""
     found = np.argwhere(~np.isfinite(arms))
     if len(found):
         row, column = found[0]
         return _bad_arms(f"{arms[row, column]} in arm {row}, feature {column}", arms.shape[1])
     return InvalidArms(
-        complaint(
-            "arms",
-            got=f"scores that overflow, from features of up to {np.abs(arms).max():.1e}",
-            expected="arms, rewards, ridge and radius of moderate size",
-            fix="Scale the features; look for a huge radius or reward, or a tiny ridge.",
-        )
+        f"arms: the score of an arm overflows; the largest feature is {np.abs(arms).max():.1e}. "
+        "Scale the features to about 1, and look for a huge radius or reward, or a tiny ridge."
     )
 
 
 def checked_reward(reward: float) -> float:
     """Return the reward as a finite float."""
     expected = "one finite number"
-    fix = "Leave out observations whose reward is not known."
+    fix = "Do not call observe for a reward that is not known."
     try:
         value = float(reward)
     except (TypeError, ValueError, OverflowError) as error:
@@ -122,9 +135,9 @@ def checked_reward(reward: float) -> float:
 
 
 def too_large(x: Array, reward: float) -> InvalidArms:
-    """Return the error for an observation whose squares would come near the end of the numbers."""
+    """Return the error for an observation so large that its squares might overflow."""
     got = f"features of up to {np.abs(x).max():.1e} and the reward {reward:.1e}"
-    expected, fix = "numbers whose squares are finite", "Scale features and rewards."
+    expected, fix = "numbers whose squares are finite", "Scale features and rewards to about 1."
     return InvalidArms(complaint("observe", got=got, expected=expected, fix=fix))
 
 
@@ -146,10 +159,8 @@ def _floats(arms: ArrayLike, dimension: int) -> Array:
     raise _bad_arms(kind, dimension)
 
 
-def _bad(name: str, got: object, expected: str) -> InvalidParameter:
-    return InvalidParameter(
-        complaint(name, got=repr(got), expected=expected, fix=f"Change {name}.")
-    )
+def _bad(name: str, got: object, expected: str, advice: str = "") -> InvalidParameter:
+    return InvalidParameter(f"{name} must be {expected}; got {got!r}.{advice and f' {advice}'}")
 
 
 def _bad_arms(got: str, dimension: int, *, fix: str = "") -> InvalidArms:

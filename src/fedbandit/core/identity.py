@@ -1,11 +1,10 @@
-"""What tells recipes apart, for as long as models are deployed.
+"""The identity of a recipe: the text by which agents and coordinators compare algorithms.
 
-Agents and coordinator make sure that they run the same algorithm by comparing identities. So an
-identity says all that decides anything, and nothing else: the recipe's name, a version of what that
-name means, and the parameters that differ from their defaults. A parameter that is added later,
-with a default that changes nothing, leaves every identity as it was; so does one that changes cost
-alone. Where a default changes, or what a parameter means, the recipe's ``meaning`` goes up by one,
-and models that were made before are told from those made after.
+Models stay deployed while the library changes, so an identity has exactly what decisions depend on:
+the recipe's name, its version (``meaning``), and the parameters that differ from their defaults. A
+new parameter whose default changes nothing leaves all identities as they are, and so does one that
+changes only costs. If a default changes, or what a parameter does, ``meaning`` goes up by one, so
+that older models have another identity than newer ones.
 """
 
 from __future__ import annotations
@@ -19,9 +18,12 @@ if TYPE_CHECKING:
 
 
 def canonical(name: str, meaning: int, deciding: Mapping[str, Any]) -> str:
-    """Return an identity: JSON without spaces, keys in order."""
-    said = {"recipe": name, "meaning": meaning, "params": dict(deciding)}
-    return json.dumps(said, sort_keys=True, separators=(",", ":"))
+    """Return an identity as JSON, without spaces and with sorted keys.
+
+    ``deciding``: the parameters that differ from their defaults and change decisions.
+    """
+    content = {"recipe": name, "meaning": meaning, "params": dict(deciding)}
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 _ALONE = ("ridge", "radius", "bounds")
@@ -39,25 +41,28 @@ VERSION_1: Final[Mapping[str, tuple[str, ...]]] = {
     "CBSCFD": ("dimension", "sketch_size", "agents", *_ALONE),
     "Random": ("dimension", "agents", "seed"),
 }
-"""The parameters that recipes had when identity was their ``repr``: wire format 1, schema 3."""
+"""The parameters of each recipe in version 1, when the identity was its ``repr``.
+
+Version 1 is wire format 1 and schema 3 of the store.
+"""
 
 
 def form_1(recipe: Recipe) -> str:
-    """Return what identified a recipe in version 1: every parameter of that time, in order.
+    """Return the identity that a recipe had in version 1: its ``repr`` with all parameters.
 
-    Saved states, journals and agents of that version still say it.
+    Saved states, journals and agents of that version still have it.
     """
     params = params_1(recipe)
     return f"{recipe.name}({', '.join(f'{name}={value!r}' for name, value in params.items())})"
 
 
 def params_1(recipe: Recipe) -> dict[str, Any]:
-    """Return the parameters that an agent of version 1 builds a recipe from."""
+    """Return the parameters from which an agent of version 1 builds this recipe."""
     params = recipe.params
     return {name: params[name] for name in VERSION_1.get(recipe.name, ())}
 
 
 def is_of_version_1(recipe: Recipe) -> bool:
-    """Say whether version 1 could build this recipe and would mean the same by it."""
+    """Say whether an agent of version 1 can build this recipe and gets the same algorithm."""
     known = VERSION_1.get(recipe.name, ())
     return recipe.meaning == 1 and recipe.differing.keys() <= set(known)

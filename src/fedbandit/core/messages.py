@@ -1,4 +1,4 @@
-"""What agents and server say to each other, as frozen values."""
+"""The messages between agents and server, as frozen values."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,10 @@ from fedbandit.core.statistics import Statistics
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Upload:
-    """Agent to server: everything observed since the last upload.
+    """Agent to server: the statistics of all observations since its last upload.
 
-    The paper's upload line leaves out the moment (b), which its server uses.
+    ``agent`` is the sender's index. The upload line of the paper (Alg. 1) leaves out the moment b,
+    which its server uses; here it is sent.
     """
 
     agent: int
@@ -19,7 +20,7 @@ class Upload:
 
     @property
     def summary(self) -> Sent:
-        """What stands for X^T X."""
+        """The summary of X^T X: a Gram matrix or a sketch."""
         summary: Sent = self.statistics.summary
         return summary
 
@@ -35,16 +36,16 @@ class Upload:
 
     @property
     def scalars(self) -> int:
-        """Cost by the paper's rule."""
+        """How many numbers this message has, counted as the paper does."""
         return self.summary.upload_scalars
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Download:
-    """Server to agent: everything that the server has merged, and the number of uploads merged.
+    """Server to agent: the statistics of everything merged; ``version`` counts the uploads merged.
 
-    Theta, H and det V of the paper's download line follow from summary and moment, so the receiver
-    computes them.
+    The download line of the paper (Alg. 2) sends theta, H and det V; they follow from summary and
+    moment, and the receiver computes them.
     """
 
     statistics: Statistics
@@ -52,7 +53,7 @@ class Download:
 
     @property
     def summary(self) -> Sent:
-        """What stands for X^T X."""
+        """The summary of X^T X: a Gram matrix or a sketch."""
         summary: Sent = self.statistics.summary
         return summary
 
@@ -68,13 +69,13 @@ class Download:
 
     @property
     def scalars(self) -> int:
-        """Cost by the paper's rule."""
+        """How many numbers this message has, counted as the paper does."""
         return self.summary.download_scalars
 
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Server to agent: send what you have (DisLinUCB)."""
+    """Server to agent: upload what is pending now (DisLinUCB)."""
 
     scalars = 0
 

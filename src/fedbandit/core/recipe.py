@@ -24,10 +24,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Recipe:
-    """An algorithm and its parameters. Frozen, picklable, and equal to one that says the same.
+    """An algorithm with its parameters, which builds agents and a server.
 
-    ``identity`` is what agents and coordinators compare (see ``core.identity``); ``meaning`` is the
-    version of what the recipe's name means, and a part of it.
+    Made by ``FSCLB(...)``, ``FedLinUCB(...)`` and the others in ``RECIPES``. Frozen and picklable;
+    recipes with the same name and parameters are equal. ``parts`` are what the algorithm is made
+    of. ``identity`` is the text that agents and coordinators compare to make sure that they run the
+    same algorithm (see ``core.identity``); it contains ``meaning``, the version of the recipe.
     """
 
     name: str
@@ -39,12 +41,15 @@ class Recipe:
 
     @property
     def params(self) -> dict[str, Any]:
-        """A copy of the parameters, plain: ``RECIPES[recipe.name](**recipe.params)`` is equal."""
+        """A copy of all parameters in plain Python, fit for JSON.
+
+        ``RECIPES[recipe.name](**recipe.params)`` is equal to this recipe.
+        """
         return deepcopy(self._params)
 
     @property
     def differing(self) -> dict[str, Any]:
-        """The parameters that are not at their defaults."""
+        """The parameters whose values are not the defaults."""
         return {name: value for name, value in self.params.items() if self._is_set(name, value)}
 
     @property
@@ -58,16 +63,16 @@ class Recipe:
         return int(self._params["agents"])
 
     def agent(self, index: int) -> Agent:
-        """Build agent ``index``, from 0 to agents - 1, which has seen nothing yet."""
-        why = "build the recipe with as many as you need"
-        return Agent(self, whole("agent", index, least=0, most=self.agents - 1, why=why))
+        """Build agent ``index`` (0 to agents - 1), without any observations."""
+        advice = "For more agents build the recipe with a larger agents=..."
+        return Agent(self, whole("agent", index, least=0, most=self.agents - 1, advice=advice))
 
     def server(self) -> Server:
-        """Build the server, which has merged nothing yet."""
+        """Build the server, without any uploads."""
         return Server(self)
 
     def fleet(self) -> list[Agent]:
-        """Build all agents. Those of ``Centralised`` are one and the same learner."""
+        """Build all agents, in order. For ``Centralised`` it is the same object M times."""
         if self.parts.shared:
             return [self.agent(0)] * self.agents
         return [self.agent(index) for index in range(self.agents)]
@@ -91,10 +96,13 @@ class Recipe:
 def recipe(
     *, name: str = "", meaning: int = 1, cost_only: tuple[str, ...] = ()
 ) -> Callable[[Callable[P, Parts]], Callable[P, Recipe]]:
-    """Make a constructor of recipes from a function, or method, that turns parameters into parts.
+    """Turn a function or method that returns ``Parts`` into one that returns a ``Recipe``.
 
-    ``meaning``: raise it by one whenever a default, or what a parameter does, changes.
-    ``cost_only``: parameters that change what deciding costs, but no decision.
+    The decorated function keeps its name, parameters and docstring. Misspelt parameters raise
+    UnknownParameter. ``name``: the recipe's name, by default the function's. ``meaning``: the
+    recipe's version; raise it by one whenever a default changes, or what a parameter does.
+    ``cost_only``: parameters that change how long a decision takes, but no decision; they are left
+    out of the identity.
     """
 
     def decorate(choose_parts: Callable[P, Parts]) -> Callable[P, Recipe]:
@@ -137,7 +145,10 @@ def recipe(
 
 
 def nearest_names(called: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Answer a misspelt parameter of a function with the nearest one that it has."""
+    """Make a function raise UnknownParameter, with the nearest valid name, for a misspelt one.
+
+    ``called`` is the function's name in the error.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
@@ -158,7 +169,7 @@ def check_names(called: str, signature: inspect.Signature, given: Mapping[str, o
     for name in given:
         if name not in known:
             meant = nearest(name, known)
-            fix = f"Did you mean {meant!r}?" if meant else f"It has {', '.join(known)}."
+            fix = f"Did you mean {meant!r}?" if meant else f"Its parameters: {', '.join(known)}."
             raise UnknownParameter(f"{called} has no parameter {name!r}. {fix}")
 
 
@@ -173,7 +184,7 @@ def _bounds(given: object) -> Bounds:
 
 
 def _plain(value: Any, *, like: Any = None) -> Any:
-    """Return a parameter as plain Python, fit for JSON; a float where its default is one."""
+    """Return a parameter as plain Python, fit for JSON; as a float if ``like`` is a float."""
     if isinstance(value, Bounds):
         return {name: _plain(each) for name, each in value.params.items()}
     if isinstance(value, np.generic):

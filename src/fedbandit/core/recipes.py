@@ -1,4 +1,7 @@
-"""The comparison table as code: every algorithm is a choice of parts."""
+"""Every algorithm of the library as a recipe: a function that turns parameters into parts.
+
+What all of them share is documented once, at ``FSCLB``: dimension, agents, ridge, radius, bounds.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,17 +20,25 @@ from fedbandit.core.parts.reply import ToAll, ToOwed
 from fedbandit.core.parts.trigger import Growth, GrowthTimesWait
 from fedbandit.core.recipe import Recipe, nearest_names, recipe
 from fedbandit.core.theory import Bounds
-from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.errors import InvalidParameter
 
 ROOM: Final = 4.0
-"""How many times S the corrected estimate's reference may be long, where no radius rests on S."""
+"""Limit on the length of the corrected estimate's theta', in multiples of S = parameter_norm.
+
+It applies to constant radii. A radius from theory needs |theta'| <= S.
+"""
 
 PaperRadius = float | Literal["paper"]
 TightRadius = float | Literal["paper", "tight"]
 
 
 class Fsclb:
-    """``FSCLB(...)`` as the paper has it, ``FSCLB.lean(...)`` as we would run it."""
+    """FSCLB, the paper's algorithm: agents send the server sketches of what they observed.
+
+    ``FSCLB(...)`` builds the algorithm as published; its parameters also switch on each of our
+    extensions. ``FSCLB.lean(...)`` builds our variant that sends few bytes. Both return a
+    ``Recipe``, which builds the agents and the server.
+    """
 
     @recipe(name="FSCLB")
     def __call__(
@@ -47,25 +58,39 @@ class Fsclb:
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
     ) -> Parts:
-        """Federated Sketch Contextual Linear Bandits: agents send sketches, when it matters.
+        """Federated Sketch Contextual Linear Bandits (paper, Algs. 1 and 2).
 
-        Decides on the last download in O(K l d), uploads O(l d) numbers once the determinant of
-        what it holds has grown by 1 + alpha. ``radius`` is a constant, ``"paper"`` (eq. 1) or
-        ``"tight"``.
+        An agent chooses among K arms in O(K l d), with what it last downloaded. It uploads a sketch
+        of its new observations, O(l d) numbers, once they make det(V), the determinant of the
+        matrix that it decides with, grow by more than 1 + alpha. The server merges the sketch and
+        answers with a sketch of everything.
 
-        ``cadence="paper"`` sheds at every observation past the sketch's size; ``"buffered"`` keeps
-        up to ``buffer`` rows (default 4 l, or 3 d where that exceeds d) and sheds when they are
-        full or sent (with more than d rows, only when sent): that sheds less, costs less and keeps
-        every guarantee.
+        - ``dimension`` (d): number of features of an arm. ``agents`` (M): number of agents.
+        - ``sketch_size`` (l), 2 to d + 1: a sketch keeps at most l - 1 rows. Small sketches are
+          cheap and *shed* more: the part of X^T X that does not fit is dropped, and a bound on it
+          is kept and sent along. d + 1 sheds nothing. The paper uses about 0.4 d.
+        - ``alpha``: the larger, the fewer uploads, on older data.
+        - ``ridge`` (lambda): added to the diagonal of X^T X.
+        - ``radius`` (beta): the weight of an arm's uncertainty in its score, that is how much is
+          explored. A constant; or ``"paper"``, eq. 1; or ``"tight"``, eq. 1 with a smaller bias
+          (``theory.radius``). Radii from theory explore far more than is good for the reward.
+        - ``bounds``: the constants that theory takes as known, for radii from theory.
 
-        Beyond the paper (docs/beyond.md): ``estimate="averaged"`` reads theta with the average lost
-        mass in place of shed; ``"corrected"`` also takes from the moment what the sketch gets wrong
-        at the estimate of the time, which removes most of the loss. ``wire`` is how rows travel:
-        float64, float32, float16, bfloat16 or int8, the rounding added to what is shed.
-        ``sketch_size="auto"`` lets the server choose the size from what is shed, so that no message
-        exceeds ``budget`` bytes, but for at most 33 of sums of rewards. ``server_size`` is the size
-        of the sketch that the server keeps for itself, at least that of messages: twice as large
-        with "auto", else the same.
+        Ours, with the paper's as default (docs/beyond.md has what each of them does to regret):
+
+        - ``cadence="paper"`` shrinks the sketch at every observation once it has l rows.
+          ``"buffered"`` keeps up to ``buffer`` rows (default 4 l, or 3 d if 4 l exceeds d) and
+          shrinks when they are full or sent; with more than d rows, only when sent. That sheds
+          less and costs less, and every guarantee holds.
+        - ``estimate="averaged"`` solves for theta with the average that the sketch has lost, in
+          place of the worst case that it has shed. ``"corrected"`` also subtracts the sketch's
+          error, times the estimate at that time, from sum r x; that removes most of the loss.
+        - ``wire``: the numbers in which rows are sent, float64, float32, float16, bfloat16 or int8.
+          What rounding may lose is added to what is shed.
+        - ``sketch_size="auto"``: the server chooses the size of messages from what they would shed.
+          No message exceeds ``budget`` bytes, sums of rewards (at most 33 bytes) not counted.
+        - ``server_size``: size of the server's own sketch, at least that of its messages. The
+          default is the same, and with ``"auto"`` twice as large.
         """
         one_of("estimate", estimate, get_args(Estimate))
         one_of("wire", wire, WIDTHS)
@@ -110,12 +135,18 @@ class Fsclb:
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
     ) -> Recipe:
-        """FSCLB as we would run it: a thirtieth of FedLinUCB's bytes, less regret than the paper's.
+        """FSCLB for few bytes: our variant, with all extensions on.
 
-        ``cadence="buffered"``, ``estimate="corrected"``, ``wire="int8"``, and a size that chooses
-        itself within ``budget`` bytes a message: unless stated, rows take a fortieth of a d x d
-        matrix in float64. The server keeps twice the size of a message. Ours, not the paper's;
-        docs/departures.md lists the differences.
+        On the paper's four settings it sent 1 to 3 % of FedLinUCB's bytes, with less regret than
+        the paper's FSCLB and more than FedLinUCB (docs/beyond.md). It can lose elsewhere: rewards
+        with a large mean and features that appear late are hard for it. ``fedbandit advise``
+        compares the two on your data.
+
+        It is ``FSCLB`` with ``cadence="buffered"``, ``estimate="corrected"``, ``wire="int8"`` and
+        ``sketch_size="auto"``; all parameters are documented there. ``budget``, the most bytes of a
+        message, is by default what the moment takes and a fortieth of a d x d matrix in float64.
+        The server keeps a sketch of twice the size of a message. docs/departures.md lists what
+        differs from the paper.
         """
         whole("dimension", dimension, least=1)
         if sketch_size == "auto":
@@ -158,11 +189,16 @@ def FedLinUCB(
     determinant: Determinant = "when-needed",
     bounds: Bounds = Bounds(),
 ) -> Parts:
-    """FedLinUCB (He et al. 2022): FSCLB's protocol with the whole d x d matrix.
+    """FedLinUCB (He et al. 2022): the protocol of FSCLB with the whole d x d matrix, no sketch.
 
-    ``determinant="every-round"`` computes the trigger as published, in O(d^3) a round;
-    ``"rank-one"`` in O(d^2); ``"when-needed"`` in O(d), and in full only when a bound on it reaches
-    the threshold. Decisions are the same.
+    An agent chooses among K arms in O(K d^2), with what it last downloaded, and uploads d^2 + d
+    numbers once its new observations make det(V) grow by more than 1 + alpha.
+
+    ``determinant`` is how that growth is computed; decisions are the same. ``"every-round"``: as
+    published, in O(d^3) a round. ``"rank-one"``: in O(d^2). ``"when-needed"``: a bound on it, in
+    O(d), and the growth itself only when the bound reaches the threshold.
+
+    The other parameters are those of ``FSCLB``; ``radius="paper"`` is eq. 1 with nothing shed.
     """
     one_of("determinant", determinant, ["when-needed", "rank-one", "every-round"])
     memory = GramMemory(dimension, real("ridge", ridge), determinant)
@@ -182,11 +218,15 @@ def AsyncLinUCB(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
 ) -> Parts:
-    """Async-LinUCB (Li and Wang 2022): the server also answers others, once it owes them enough.
+    """Async-LinUCB (Li and Wang 2022): uploads and downloads have a trigger each.
 
-    An agent uploads once the determinant of its data has grown by ``upload_growth`` (gamma_U), and
-    is sent everything once the server's has grown by ``download_growth`` (gamma_D) past what the
-    agent holds. It decides on its own data and its downloads.
+    An agent uploads once its new observations make det(V) grow by more than the factor
+    ``upload_growth`` (gamma_U). After every upload the server sends everything to each agent whose
+    det(V) would grow by more than ``download_growth`` (gamma_D). An agent decides on its own data
+    and its downloads, in O(K d^2); an observation costs O(d^2).
+
+    The other parameters are those of ``FSCLB``; ``radius="paper"`` is the self-normalised radius
+    (``theory.self_normalised_radius``).
     """
     for name, value in (("upload_growth", upload_growth), ("download_growth", download_growth)):
         _at_least_one(name, value)
@@ -209,10 +249,16 @@ def DisLinUCB(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
 ) -> Parts:
-    """DisLinUCB (Wang et al. 2020): all sync once one agent's growth times its wait exceeds D.
+    """DisLinUCB (Wang et al. 2020): all agents synchronise once one has waited long enough.
 
-    ``wait`` is D, or says what D is to match: ``"regret"``, T / (M d log T), or
-    ``"communication"``, T / (d log T), with T = bounds.horizon.
+    Once the growth of log det(V) of an agent times its observations since the last synchronisation
+    exceeds D, the server collects an upload of every agent and sends everything to all of them.
+    Agents decide on their own data and their downloads, in O(K d^2).
+
+    ``wait`` is D. ``"regret"`` sets D = T / (M d log T), which favours low regret, and
+    ``"communication"`` D = T / (d log T), which favours few messages, with T = bounds.horizon. The
+    other parameters are those of ``FSCLB``; ``radius="paper"`` is the self-normalised radius
+    (``theory.self_normalised_radius``).
     """
     if isinstance(wait, str):
         one_of("wait", wait, ["regret", "communication"])
@@ -237,7 +283,11 @@ def LinUCB(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
 ) -> Parts:
-    """LinUCB / OFUL (Abbasi-Yadkori et al. 2011): learners that never talk."""
+    """LinUCB, or OFUL (Abbasi-Yadkori et al. 2011): every agent learns alone; nothing is sent.
+
+    A decision costs O(K d^2), an observation O(d^2). Parameters are those of ``FSCLB``;
+    ``radius="paper"`` is OFUL's (``theory.self_normalised_radius``).
+    """
     return Parts(
         memory=GramMemory(dimension, real("ridge", ridge)),
         radius=_self_normalised(radius, dimension, ridge, bounds),
@@ -254,9 +304,10 @@ def Centralised(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
 ) -> Parts:
-    """One LinUCB learner that sees every agent's data at once: what no federation can beat.
+    """One LinUCB learner that sees every agent's data at once: the reference for regret.
 
-    ``fleet()`` returns the same learner for every agent. It counts no communication.
+    ``fleet()`` returns the same learner for every agent. No communication is counted. Parameters
+    are those of ``LinUCB``.
     """
     return Parts(
         memory=GramMemory(dimension, real("ridge", ridge)),
@@ -276,7 +327,11 @@ def SOFUL(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
 ) -> Parts:
-    """SOFUL (Kuzborskij et al. 2019): OFUL on a Frequent Directions sketch; learners never talk."""
+    """SOFUL (Kuzborskij et al. 2019): LinUCB on a Frequent Directions sketch; nothing is sent.
+
+    A decision costs O(K l d). Parameters are those of ``FSCLB``; ``radius="paper"`` is SOFUL's
+    (``theory.soful_radius``).
+    """
     size = _sketch_size(sketch_size, dimension)
     paper = Uncompensated(dimension=dimension, sketch_size=size, ridge=ridge, bounds=bounds)
     return Parts(
@@ -296,7 +351,11 @@ def CBSCFD(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
 ) -> Parts:
-    """CBSCFD (Chen et al. 2020): SOFUL with a sketch that gives back what it has shed."""
+    """CBSCFD (Chen et al. 2020): SOFUL that adds what the sketch has shed to the ridge.
+
+    A decision costs O(K l d). Parameters are those of ``FSCLB``; ``radius="paper"`` is the
+    self-normalised radius (``theory.self_normalised_radius``).
+    """
     return Parts(
         memory=SketchMemory(dimension, real("ridge", ridge), _sketch_size(sketch_size, dimension)),
         radius=_self_normalised(radius, dimension, ridge, bounds),
@@ -306,7 +365,10 @@ def CBSCFD(
 
 @recipe()
 def Random(*, dimension: int, agents: int = 1, seed: int = 0) -> Parts:
-    """Pick uniformly, learn nothing: the floor. The picks depend on seed, agent and round alone."""
+    """Choose arms uniformly at random and learn nothing: the baseline.
+
+    Choices depend on ``seed``, the agent and the number of the decision alone.
+    """
     whole("seed", seed, least=0)
     return Parts(memory=SketchMemory(dimension, ridge=1.0, size=2), choice=Uniform(seed))
 
@@ -334,11 +396,12 @@ def _radius(asked: float | str, theory: Mapping[str, Radius]) -> Radius:
 
 
 def _check_papers(radius: float | str, estimate: str) -> None:
-    """Refuse the paper's radius for an estimate that is not the paper's."""
+    """Raise InvalidParameter for the paper's radius with an estimate that is not the paper's."""
     if radius == "paper" and estimate != "paper":
-        expected = f"'tight' or a number with estimate={estimate!r}: eq. 1 is for the paper's own"
-        fix = "Say radius='tight', or estimate='paper'."
-        raise InvalidParameter(complaint("radius", got="'paper'", expected=expected, fix=fix))
+        raise InvalidParameter(
+            f"radius: 'paper' (eq. 1) is for estimate='paper' alone; got estimate={estimate!r}. "
+            "Use radius='tight' or a number, or estimate='paper'."
+        )
 
 
 def _self_normalised(asked: float | str, dimension: int, ridge: float, bounds: Bounds) -> Radius:
@@ -347,14 +410,15 @@ def _self_normalised(asked: float | str, dimension: int, ridge: float, bounds: B
 
 
 def _sketch_size(size: int, dimension: int) -> int:
-    why = "a sketch keeps one row less than its size; size d + 1 sheds nothing"
-    return whole("sketch_size", size, least=2, most=dimension + 1, why=why)
+    why = "a sketch keeps one row less than its size; d + 1 loses nothing"
+    advice = f"The paper uses about 0.4 d, here {max(2, round(0.4 * dimension))}."
+    return whole("sketch_size", size, least=2, most=dimension + 1, why=why, advice=advice)
 
 
 def _sizes(
     size: int | str, budget: int | None, *, dimension: int, width: str
 ) -> tuple[int, Sizing | None]:
-    """Return the largest sketch size, and the rule by which it changes, if it does."""
+    """Return the largest sketch size of a message, and the rule for "auto" (else None)."""
     if size == "auto":
         most = dimension + 1
         if budget is not None:
@@ -362,18 +426,18 @@ def _sizes(
             most = largest_size(budget, dimension=dimension, width=width)
         return most, Sizing(most, TOLERANCE)
     if budget is not None:
-        fix = "Say sketch_size='auto', or leave budget out."
-        expected = "none with a fixed sketch_size"
-        raise InvalidParameter(complaint("budget", got=budget, expected=expected, fix=fix))
+        raise InvalidParameter(
+            f"budget must be left out with a fixed sketch_size; got {budget!r}. "
+            "A budget needs sketch_size='auto'."
+        )
     if isinstance(size, str):
-        expected, fix = "a whole number or 'auto'", "Give one of the two."
-        raise InvalidParameter(complaint("sketch_size", got=repr(size), expected=expected, fix=fix))
+        raise InvalidParameter(f"sketch_size must be a whole number or 'auto'; got {size!r}.")
     return _sketch_size(size, dimension), None
 
 
 def _server_size(asked: int | None, size: int, sizing: Sizing | None, dimension: int) -> int | None:
     if asked is not None:
-        why = "a server keeps at least what it sends, and d rows hold everything"
+        why = "at least the size of a message; d + 1 loses nothing"
         return whole("server_size", asked, least=size, most=dimension + 1, why=why)
     return None if sizing is None else min(2 * size, dimension + 1)
 
@@ -382,16 +446,19 @@ def _buffer(cadence: str, buffer: int | None, size: int, dimension: int) -> int 
     one_of("cadence", cadence, ["paper", "buffered"])
     if cadence == "buffered":
         roomy = 4 * size if 4 * size <= dimension else 3 * dimension
-        return roomy if buffer is None else whole("buffer", buffer, least=size)
+        why = "at least the sketch size"
+        return roomy if buffer is None else whole("buffer", buffer, least=size, why=why)
     if buffer is not None:
-        fix = "Say cadence='buffered', or leave buffer out."
         raise InvalidParameter(
-            complaint("buffer", got=buffer, expected="none with cadence='paper'", fix=fix)
+            f"buffer must be left out with cadence='paper'; got {buffer!r}. "
+            "A buffer needs cadence='buffered'."
         )
     return None
 
 
 def _at_least_one(name: str, value: float) -> None:
     if real(name, value) < 1.0:
-        fix = "A ratio of 1 talks after every observation."
-        raise InvalidParameter(complaint(name, got=value, expected="a ratio >= 1", fix=fix))
+        raise InvalidParameter(
+            f"{name} must be a factor of at least 1; got {value!r}. "
+            "With 1 messages follow every observation; the default is 2."
+        )

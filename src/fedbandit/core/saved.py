@@ -1,4 +1,7 @@
-"""Saved states: flat dictionaries of plain arrays and scalars, fit for ``numpy.savez``."""
+"""Read and write saved states: flat dictionaries of arrays and scalars, fit for ``numpy.savez``.
+
+What is read is checked; an entry that is missing or wrong raises InvalidState with its name.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,7 +20,7 @@ State = dict[str, Any]
 
 
 def array(state: Mapping[str, Any], key: str, *shape: int | None) -> Array:
-    """Return a copy of state[key] as float64, checked against a shape (None: any length)."""
+    """Return a copy of state[key] as finite float64 of this shape (None: any length)."""
     entry = _entry(state, key)
     try:
         value = np.array(entry, dtype=np.float64)
@@ -78,7 +81,7 @@ def rewards_entry(rewards: Rewards) -> Array:
 
 
 def rewards(state: Mapping[str, Any], key: str) -> Rewards:
-    """Return the sums of rewards at a key; none in states that were saved before there were any."""
+    """Return the sums of rewards at a key; NO_REWARDS for states of versions without them."""
     if key not in state:
         return NO_REWARDS
     count, total, squares = array(state, key, 3)
@@ -86,18 +89,18 @@ def rewards(state: Mapping[str, Any], key: str) -> Rewards:
 
 
 def check_owner(state: Mapping[str, Any], recipe: "Recipe") -> None:
-    """Raise InvalidState unless the state was saved under this very recipe."""
+    """Raise InvalidState unless the state was saved with this recipe."""
     if str(_entry(state, "recipe")) not in (recipe.identity, form_1(recipe)):
         raise wrong_entry("recipe", str(state["recipe"]), f"{recipe.identity}, that is {recipe!r}")
 
 
 def wrong_entry(key: str, got: object, expected: str) -> InvalidState:
-    """Return the error for an entry of a saved state."""
-    fix = "Restore what state() returned, with the recipe that it came from."
+    """Return the error for an entry of a saved state that is missing or wrong."""
+    fix = "Pass restore() what state() returned, and the same recipe."
     return InvalidState(complaint(f"saved state, {key!r}", got=got, expected=expected, fix=fix))
 
 
 def _entry(state: Mapping[str, Any], key: str) -> Any:
     if key not in state:
-        raise wrong_entry(key, f"only {sorted(state)}", "that entry")
+        raise wrong_entry(key, f"only the entries {sorted(state)}", f"an entry {key!r}")
     return state[key]

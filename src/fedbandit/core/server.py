@@ -1,4 +1,4 @@
-"""The server: merges what agents send and answers as its recipe says. It never starts a talk."""
+"""The server: merges uploads and answers them as its recipe says. It only ever answers."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """What one agent holds, as far as the server knows."""
+    """The summary of what one agent knows, as far as the server can tell, and its log det V."""
 
     summary: Summary
     logdet: float
 
 
 class Server:
-    """Merge uploads, answer with downloads. Build it with ``recipe.server()``.
+    """The server of a recipe, built with ``recipe.server()``: merges uploads, returns the answers.
 
-    ``version`` is the number of uploads merged. ``held`` and ``waiting_for`` belong to the reply
-    rules that need them (Async-LinUCB: what each agent holds; DisLinUCB: who has yet to send).
+    It does no I/O: its caller carries messages (see ``Agent``). ``version`` is the number of
+    uploads merged. ``held`` (what each agent knows) is used by Async-LinUCB alone, ``waiting_for``
+    (agents whose upload has been asked for) by DisLinUCB alone.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -68,7 +69,7 @@ class Server:
 
     @property
     def summary(self) -> Any:
-        """What stands for X^T X of everything merged."""
+        """The summary of X^T X of everything merged: a Gram matrix or a sketch."""
         return self.statistics.summary
 
     @property
@@ -82,28 +83,29 @@ class Server:
         return self.statistics.count
 
     def receive(self, upload: Upload) -> list[Directed]:
-        """Merge an upload (paper, Alg. 2) and return whom to answer with what.
+        """Merge an upload (paper, Alg. 2) and return the answers, each with its agent.
 
-        Raises InvalidMessage, and changes nothing, if the upload does not fit.
+        Raises InvalidMessage, and changes nothing, if the upload does not fit this recipe. Cost
+        O(l^2 d + l^3) with sketches, O(d^2) with matrices, and that of the answers.
         """
         self.check(upload)
         self.adopt(self.merged([upload]), version=self.version + 1)
         return self._recipe.parts.reply.answers(self, upload)
 
     def merged(self, uploads: Sequence[Upload]) -> Statistics:
-        """Return what checked uploads would make of the statistics; changes nothing.
+        """Return the server's statistics merged with checked uploads; the server does not change.
 
-        Uploads that came together are merged by one shrink, which sheds and costs less.
+        Several uploads are merged in one step, which costs less and sheds less than one by one.
         """
         theirs = [upload.statistics for upload in uploads]
         return self._memory.merged(self.statistics, theirs, self._base.reference)
 
     def adopt(self, statistics: Statistics, *, version: int) -> None:
-        """Go on from these statistics: what ``merged`` returned, or what was stored."""
+        """Replace the server's statistics by these, from ``merged`` or from a store."""
         self._base, self.version = Base(statistics, self._memory), version
 
     def whole(self) -> Download:
-        """Return everything merged so far, in full precision: what a server goes on from."""
+        """Return everything merged so far, in full precision, for a store."""
         return Download(self.statistics, self.version)
 
     def download(self) -> Download:
@@ -111,11 +113,11 @@ class Server:
         return Download(self._memory.downloaded(self._base), self.version)
 
     def held_by(self, agent: int) -> Held:
-        """Return what an agent holds."""
+        """Return what an agent knows, as far as the server can tell."""
         return self.held.get(agent, self._nothing)
 
     def holding(self, summary: Summary) -> Held:
-        """Return a summary with its log determinant."""
+        """Return a summary with the log determinant of its V."""
         return Held(summary, self._memory.read(summary).logdet)
 
     def check(self, upload: Upload) -> None:
@@ -127,13 +129,13 @@ class Server:
                     "server",
                     got=f"a {type(upload).__name__} of agent {sender!r}",
                     expected=f"an Upload of an agent from 0 to {self.agents - 1}",
-                    fix="Build the recipe with as many agents as there are.",
+                    fix="For more agents build the recipe with a larger agents=...",
                 )
             )
         self._memory.check(upload.statistics)
 
     def state(self) -> State:
-        """Return everything as a flat dictionary of plain arrays and scalars."""
+        """Return the server as a flat dictionary of arrays and scalars, fit for ``numpy.savez``."""
         statistics = self.statistics
         state: State = {
             "recipe": self._recipe.identity,
@@ -151,7 +153,10 @@ class Server:
 
     @classmethod
     def restore(cls, recipe: Recipe, state: Mapping[str, Any]) -> Server:
-        """Return the server that ``state()`` was taken of; it goes on bit for bit."""
+        """Return the server that ``state()`` saved; it continues with the same bits.
+
+        Raises InvalidState if the state is damaged or was saved with another recipe.
+        """
         check_owner(state, recipe)
         server = cls(recipe)
         statistics = Statistics(

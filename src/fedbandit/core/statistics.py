@@ -1,4 +1,4 @@
-"""What was learned from some observations, as one frozen value."""
+"""The sufficient statistics of a set of observations, as frozen values."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rewards:
-    """Sums over rewards: how many they are, sum r, and sum r^2.
+    """Sums over rewards r: ``count`` is their number, ``total`` sum r, ``squares`` sum r^2.
 
-    ``count`` may be less than the number of observations: version 1 of the wire format did not
-    carry rewards, and what came that way is not in these sums.
+    ``count`` may be less than the number of observations: uploads in version 1 of the wire format
+    do not carry these sums.
     """
 
     count: int = 0
@@ -29,7 +29,7 @@ class Rewards:
     squares: float = 0.0
 
     def plus(self, others: Iterable[Rewards]) -> Rewards:
-        """Return the sums over all of them."""
+        """Return the sums over these rewards and those of ``others``."""
         count, total, squares = self.count, self.total, self.squares
         for each in others:
             count, total, squares = (
@@ -40,7 +40,7 @@ class Rewards:
         return Rewards(count, total, squares)
 
     def scaled(self, share: float) -> Rewards:
-        """Return the sums with every observation weighing ``share``; the count stays."""
+        """Return the sums with every reward weighted by ``share``; ``count`` stays."""
         return Rewards(self.count, share * self.total, share * self.squares)
 
 
@@ -49,11 +49,16 @@ NO_REWARDS: Final = Rewards()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
-    """The sufficient statistics of some observations (x, r): what travels, is merged and is read.
+    """Sufficient statistics of observations (x, r), of an arm's features x and its reward r.
 
-    ``summary`` stands for sum x x^T: a ``Gram`` matrix, a ``Sketch``, or a sketch in fewer bytes,
-    ``Narrow``. ``moment`` is sum r x, of length d. ``count`` is the number of observations.
-    ``rewards`` are sums over r alone, for averages and for the noise; no algorithm needs them.
+    They are what agents and server send, merge, store and estimate theta from.
+
+    - ``summary`` stands for X^T X = sum x x^T (d x d): the matrix itself, ``Gram``; a ``Sketch`` of
+      it; or a sketch with rounded rows, as it is sent, ``Narrow``.
+    - ``moment`` is sum r x, a vector of length d. With estimate="corrected" the sketch's error
+      times an estimate has been subtracted from it (see ``SketchMemory``).
+    - ``count`` is the number of observations.
+    - ``rewards`` are sums over r alone, for averages and for the noise; no algorithm uses them.
     """
 
     summary: Any
@@ -65,7 +70,10 @@ class Statistics:
         object.__setattr__(self, "moment", read_only(np.asarray(self.moment)))
 
     def merged_with(self, others: Iterable[Statistics], summary: Any) -> Statistics:
-        """Return the sums of both and of others, with a summary that was merged before."""
+        """Return the statistics of all these observations.
+
+        ``summary``: their summaries, already merged by the memory.
+        """
         moment, count = self.moment, self.count
         for each in others:
             moment, count = moment + each.moment, count + each.count
@@ -74,12 +82,12 @@ class Statistics:
         )
 
     def scaled(self, share: float) -> Statistics:
-        """Return them with every observation weighing ``share`` (0 < share <= 1).
+        """Return the statistics with every observation weighted by ``share`` (0 < share <= 1).
 
-        That is how old observations are forgotten. ``count`` says how many there were, and stays.
+        This is how old observations are forgotten. ``count`` is not weighted.
         """
         if not (isfinite(share) and 0.0 < share <= 1.0):
-            raise ValueError(f"share must be above 0 and at most 1; got {share!r}")
+            raise ValueError(f"share must be above 0 and at most 1; got {share!r}.")
         return Statistics(
             self.summary.scaled(share),
             share * self.moment,
@@ -90,10 +98,10 @@ class Statistics:
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Statistics with what is read off them, computed when it is first asked for, and once.
+    """Statistics, and what follows from them: V, theta and theta', each computed at first use.
 
-    An agent decides on a base and puts pending observations on top of it; a server merges uploads
-    into one.
+    An agent decides with a base and collects pending observations on top of it; a server merges
+    uploads into its base.
     """
 
     statistics: Statistics
@@ -101,18 +109,18 @@ class Base:
 
     @cached_property
     def reading(self) -> Any:
-        """The summary as the matrix V to decide with."""
+        """The matrix V to decide with, as the memory reads the summary."""
         return self.memory.read(self.statistics.summary)
 
     @cached_property
     def theta(self) -> Array:
-        """The estimate of theta*."""
+        """The estimate of theta* (d), from V and the moment."""
         theta: Array = self.reading.estimate(self.statistics.moment)
         return theta
 
     @cached_property
     def reference(self) -> Array | None:
-        """The theta' at which a sketch's error is subtracted from the moment.
+        """The estimate theta' for the correction of the moment, see ``SketchMemory``.
 
         None unless estimate="corrected".
         """

@@ -1,4 +1,4 @@
-"""A sketch size that chooses itself."""
+"""Sketch sizes from a budget of bytes, and the rule behind ``sketch_size="auto"``."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,27 +7,28 @@ import numpy as np
 
 from fedbandit.core.memory.narrow import CODES
 from fedbandit.core.memory.summary import Sketch
-from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.errors import InvalidParameter
 
 TOLERANCE: Final = 0.5
+"""Share of the mean eigenvalue of X^T X that a message may shed besides the ridge."""
+
 _HEAD = 96  # bytes of a message beside its numbers, with counts below 2^32
 
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """Send the smallest sketch that sheds no more than is allowed, and none above ``most``.
+    """The rule of ``sketch_size="auto"``: the smallest sketch that sheds little enough.
 
-    Allowed is ridge + tolerance times the mean of the eigenvalues of X^T X. Where nothing that the
-    server holds may be shed, agents get all the room there is. The server decides at
-    every download, by the spectrum of what it holds; the download says the size, and the agent's
-    next upload has it.
+    A download may have shed at most ridge + tolerance * (mean eigenvalue of X^T X) in all, and no
+    size exceeds ``most``. The server chooses the size anew at every download, from the spectrum of
+    what it holds; the agent's next upload has the size of its last download.
     """
 
     most: int
     tolerance: float
 
     def size(self, held: Sketch, ridge: float) -> int:
-        """Return the size of a download."""
+        """Return the size of a download of ``held``: ``most`` if none of its rows may be shed."""
         squares = np.sort(held.squares)[::-1]
         mean = (float(squares.sum()) + (held.lost or 0.0)) / held.dimension
         room = ridge + self.tolerance * mean - held.shed
@@ -43,20 +44,18 @@ def largest_size(budget: int, *, dimension: int, width: str) -> int:
     if rows < 1:
         least = _HEAD + vector * dimension + number * dimension + row
         raise InvalidParameter(
-            complaint(
-                "budget",
-                got=budget,
-                expected=f"at least {least} bytes: one row of {dimension} numbers and the moment",
-                fix="Allow more bytes a message, or choose a narrower wire.",
-            )
+            f"budget must be at least {least} bytes, for the moment and one row of {dimension} "
+            f"numbers in {width}; got {budget}. Allow more bytes per message, or choose a "
+            "narrower wire."
         )
     return int(min(rows, dimension)) + 1
 
 
 def lean_budget(dimension: int, *, share: float = 0.025) -> int:
-    """Return bytes for a moment and for rows that take this share of a d x d matrix in float64.
+    """Return the default ``budget`` of ``FSCLB.lean``, in bytes per message.
 
-    At least three rows of int8.
+    It has room for the moment in float32 and for rows that take ``share`` of a d x d matrix in
+    float64, but at least three rows of int8.
     """
     rows = max(int(share * 8 * dimension * dimension), 3 * (dimension + 4))
     return _HEAD + 4 * dimension + rows
