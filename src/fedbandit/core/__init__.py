@@ -1,1 +1,1 @@
-"""The algorithms: what agents and server compute and exchange. No I/O; randomness from seeds only."""
+"""The algorithms: what agents and server compute and exchange. No I/O, no unseeded chance."""

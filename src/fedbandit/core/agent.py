@@ -259,7 +259,7 @@ class Agent:
         return agent
 
     def _restore_chosen(self, shown: Array, widths: Array) -> None:
-        """Remember the arms of the last ``choose``; the choice and its probability are not saved."""
+        """Remember the arms of the last ``choose``; which was chosen is not saved."""
         if not len(shown):
             return
         current = len(widths) == len(shown)
@@ -298,7 +298,7 @@ class Agent:
         self._set_rewards(NO_REWARDS)
 
     def _set_rewards(self, sums: Rewards) -> None:
-        """Set the sums over pending rewards; plain numbers, since every observation adds to them."""
+        """Set the sums over pending rewards: plain numbers, since each observation adds to them."""
         self._rewards = sums.count
         self._reward_total, self._reward_squares = sums.total, sums.squares
 

@@ -1,1 +1,1 @@
-"""What is remembered of the observations: Gram matrices and sketches, pending data, readings."""
+"""How observations are remembered: as a Gram matrix or a sketch, sent or pending."""

@@ -1,4 +1,4 @@
-"""Checks that both ways to remember share, and their errors."""
+"""Checks of received and restored statistics that Gram matrices and sketches share."""
 
 from math import isfinite
 from typing import Final, Protocol, TypeVar
@@ -23,7 +23,7 @@ class _Checks(Protocol):
 
 
 def check_sums(statistics: Statistics, dimension: int) -> None:
-    """Raise InvalidMessage unless moment, count and rewards can be of some observations."""
+    """Raise InvalidMessage unless moment (d), count and rewards can come from observations."""
     moment, count, rewards = statistics.moment, statistics.count, statistics.rewards
     fits = (
         moment.dtype == np.float64
@@ -38,19 +38,19 @@ def check_sums(statistics: Statistics, dimension: int) -> None:
                 "moment and count in a message",
                 got=f"{moment.dtype} of shape {moment.shape}, count {count!r}",
                 expected=f"{dimension} finite float64 and a whole number of at least 0",
-                fix="Agents and server must be built by the same recipe.",
+                fix="Build agents and server from the same recipe.",
             ),
             field="moment",
         )
     if not (0 <= rewards.count <= count and isfinite(rewards.total + rewards.squares)):
         expected = f"finite sums over at most {count} rewards"
-        fix = "Send the sums over the observations of this very message, or none."
+        fix = "Send the sums over the rewards of this message's observations, or leave them out."
         message = complaint("rewards in a message", got=rewards, expected=expected, fix=fix)
         raise InvalidMessage(message, field="rewards")
 
 
 def restored(memory: _Checks, summary: S) -> S:
-    """Return a summary that came from a saved state, checked."""
+    """Return a summary from a saved state; raise InvalidState if the memory cannot use it."""
     try:
         memory.check(Statistics(summary, np.zeros(memory.dimension), 0))
     except InvalidMessage as error:
@@ -70,5 +70,5 @@ def wrong_summary(summary: object, expected: str) -> InvalidMessage:
             got += f", shed {summary.shed}, lost {summary.lost}"
         case _:
             got = f"a {type(summary).__name__}"
-    fix = "Agents and server must be built by the same recipe."
+    fix = "Build agents and server from the same recipe."
     return InvalidMessage(complaint("summary in a message", got=got, expected=expected, fix=fix))

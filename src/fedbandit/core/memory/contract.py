@@ -1,7 +1,8 @@
-"""What the ways to remember have in common. Each is a part that a recipe chooses.
+"""The protocols that Gram matrices and sketches share.
 
-A *summary* is a frozen value that stands for X^T X; a *reading* of it is the matrix V to decide
-with; a *pending* buffer takes in observations on top of a base; a *memory* makes all three.
+A *summary* is a frozen value that stands for X^T X, the sum of x x^T over observations. A *reading*
+of it is the matrix V to decide with. A *pending* buffer collects observations on top of a base. A
+*memory* makes all three; it is the part of a recipe that says how observations are remembered.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Sent(Protocol):
-    """What a message says of X^T X."""
+    """A summary of X^T X as it is sent."""
 
     @property
     def dimension(self) -> int:
@@ -27,20 +28,20 @@ class Sent(Protocol):
 
     @property
     def upload_scalars(self) -> int:
-        """Scalars that an upload of it counts by the paper's rule, moment included."""
+        """Numbers in an upload with this summary, counted as the paper does, moment included."""
         ...
 
     @property
     def download_scalars(self) -> int:
-        """Scalars that a download of it counts by the paper's rule, estimate included."""
+        """Numbers in a download with it, counted as the paper does, estimate included."""
         ...
 
 
 class Summary(Sent, Protocol):
-    """What is remembered of X^T X. Summaries of one kind can be merged."""
+    """A summary of X^T X that can be merged with others of its kind."""
 
     def merge(self, *others: Any) -> Self:
-        """Return the summary of all these histories."""
+        """Return the summary of the observations of all of them."""
         ...
 
     def scaled(self, share: float) -> Self:
@@ -49,11 +50,11 @@ class Summary(Sent, Protocol):
 
 
 class Reading(Protocol):
-    """A summary read as a positive definite matrix V: what deciding and triggering need of it."""
+    """A summary read as a positive definite matrix V: what choices and triggers compute with."""
 
     @property
     def shed(self) -> float:
-        """Mass that the summary behind it has shed (0 for a Gram matrix)."""
+        """Bound on the largest eigenvalue of what the summary dropped (0 for a Gram matrix)."""
         ...
 
     @property
@@ -63,7 +64,7 @@ class Reading(Protocol):
 
     @property
     def inflation(self) -> float:
-        """How much larger than V^{-1} the inverse may be that estimates are read with; >= 1."""
+        """Factor for radii from theory, >= 1: how much smaller than V the V' of theta may be."""
         ...
 
     def solve(self, y: Array) -> Array:
@@ -71,7 +72,7 @@ class Reading(Protocol):
         ...
 
     def estimate(self, moment: Array) -> Array:
-        """Return theta for a moment: V^{-1} moment, or read with a ridge of its own."""
+        """Return theta: V^{-1} moment, or V'^{-1} moment if estimates have a ridge of their own."""
         ...
 
     def squared_widths(self, arms: Array) -> Array:
@@ -79,28 +80,31 @@ class Reading(Protocol):
         ...
 
     def sparse_squared_widths(self, arms: SparseArms) -> Array:
-        """x^T V^{-1} x for every sparse arm, at a cost that grows with their entries."""
+        """x^T V^{-1} x for every sparse arm, at a cost that grows with the entries."""
         ...
 
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
-        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
+        """Return the index of the arm with the best UCB, or -1 if a score is not finite.
+
+        Copies the arms (K x d) to ``shown`` and writes x^T V^{-1} x to ``widths`` (K).
+        """
         ...
 
 
 class Pending(Protocol):
-    """Observations that were not sent yet, on top of a base; grows in place.
+    """Observations that are not uploaded yet, on top of a base; changes in place.
 
-    Its growth, log det(base + pending) - log det(base), is what triggers look at. ``moment`` is
-    their sum r x, ``count`` their number.
+    Triggers compare its growth, log det(base + pending) - log det(base), with a threshold.
+    ``moment`` is sum r x of the pending observations, ``count`` their number.
     """
 
     moment: Array
     count: int
 
     def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
-        """Take in a played arm and what it paid; return False if its square might overflow.
+        """Add an observation; return False, and change nothing, if its squares might overflow.
 
-        squared_width is x^T V^{-1} x in what it was played on. If False, nothing has changed.
+        ``x`` (d) is the played arm, ``squared_width`` x^T V^{-1} x for the V of the decision.
         """
         ...
 
@@ -109,11 +113,11 @@ class Pending(Protocol):
         ...
 
     def summary(self) -> Summary:
-        """Return what is pending as a frozen value, to be sent."""
+        """Return the pending observations as a summary to send; may shed, and so change them."""
         ...
 
     def reading(self) -> Reading:
-        """Return base and pending read together, for agents that decide on their own data."""
+        """Return V of base and pending together, for agents that decide on their own data."""
         ...
 
     def over(self, base: Base, /) -> Self:
@@ -125,14 +129,14 @@ class Pending(Protocol):
         ...
 
     def restore(self, state: State) -> None:
-        """Take up a saved buffer; the base must be the one that it was saved on."""
+        """Continue from a saved buffer, on the base that it was saved with."""
         ...
 
 
 class Memory(Protocol):
-    """Makes, reads, checks and saves statistics with one kind of summary.
+    """Makes, merges, checks and saves statistics with one kind of summary.
 
-    What it takes is its own kind; ``check`` is for what came from elsewhere.
+    Methods trust that statistics are of this memory's kind; ``check`` those from elsewhere first.
     """
 
     @property
@@ -142,7 +146,7 @@ class Memory(Protocol):
 
     @property
     def capacity(self) -> int:
-        """How many observations a pending buffer takes in before it sheds."""
+        """How many observations a pending buffer holds before it sheds."""
         ...
 
     def empty(self) -> Statistics:
@@ -150,11 +154,11 @@ class Memory(Protocol):
         ...
 
     def empty_server(self) -> Statistics:
-        """Return the same, with room for what a server keeps."""
+        """Return the same for a server, whose sketch may be larger."""
         ...
 
     def read(self, summary: Any, /) -> Reading:
-        """Read a summary as the matrix to decide with."""
+        """Return the matrix V to decide with."""
         ...
 
     def pending(self, base: Base, /) -> Pending:
@@ -162,7 +166,7 @@ class Memory(Protocol):
         ...
 
     def reference(self, base: Base, /) -> Array | None:
-        """Return the theta' at which errors are subtracted from the moment; None if not at all."""
+        """Return theta' for the correction of the moment; None if this recipe has none."""
         ...
 
     def uploaded(self, statistics: Statistics, reference: Array | None, /) -> Statistics:
@@ -174,23 +178,24 @@ class Memory(Protocol):
         ...
 
     def moment_error(self, summary: Any, /) -> float:
-        """Upper bound on the length of an upload's moment - sum of r x."""
+        """Return an upper bound on |moment - sum r x| of an upload with this summary."""
         ...
 
     def opened(self, statistics: Statistics, /) -> Statistics:
-        """Return statistics that have travelled as ones that can be read."""
+        """Return received statistics in the form that can be read: with rounded rows expanded."""
         ...
 
     def merged(
         self, ours: Statistics, theirs: Sequence[Statistics], reference: Array | None, /
     ) -> Statistics:
-        """Return the statistics of all these observations."""
+        """Return the statistics of the observations of all of them."""
         ...
 
     def check(self, statistics: Statistics, /, *, strict: bool = False) -> None:
         """Raise InvalidMessage unless this memory can merge the statistics.
 
-        ``strict``: leave half of the room for rounding to whoever checks them next.
+        ``strict``: allow half as much rounding error, so that a later check of the same values,
+        stored and read again, passes.
         """
         ...
 

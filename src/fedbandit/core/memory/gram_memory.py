@@ -1,4 +1,4 @@
-"""Remember X^T X itself."""
+"""The memory of LinUCB, FedLinUCB, Async-LinUCB and DisLinUCB: X^T X itself, d x d."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +18,17 @@ from fedbandit.core.statistics import Base, Statistics
 
 Determinant = Literal["when-needed", "rank-one", "every-round"]
 
-_LOOSE = 1.0 + 1e-9
+_LOOSE = 1.0 + 1e-9  # room for rounding in |a_ij| <= sqrt(a_ii a_jj)
 
 
 @dataclass(frozen=True, slots=True)
 class GramMemory:
-    """Remember X^T X itself.
+    """Remember X^T X itself, d x d.
 
-    ``determinant`` is how pending data grows it: only when that could matter, for agents that
-    decide on their base alone; by rank-one updates, which also serve those that decide on both; or
-    from scratch at every observation.
+    ``determinant`` is how the growth of log det V by pending data is computed. ``"when-needed"``:
+    only when a bound on it reaches the threshold, for agents that decide with their base alone.
+    ``"rank-one"``: by rank-one updates of V^{-1}, which also serve agents that decide on their own
+    data. ``"every-round"``: from scratch at every observation.
     """
 
     dimension: int
@@ -36,7 +37,7 @@ class GramMemory:
 
     @property
     def capacity(self) -> int:
-        """One: nothing is ever shed, and every observation is alike."""
+        """1: a matrix never sheds, so all observations cost the same."""
         return 1
 
     def empty(self) -> Statistics:
@@ -56,7 +57,7 @@ class GramMemory:
         return PendingGram(base, ridge=self.ridge, determinant=self.determinant)
 
     def reference(self, _base: Base, /) -> None:
-        """None: the matrix is exact."""
+        """Return None: the matrix is exact, so there is no error to correct."""
 
     def uploaded(self, statistics: Statistics, _reference: Array | None, /) -> Statistics:
         """Return them as they are."""
@@ -67,7 +68,7 @@ class GramMemory:
         return base.statistics
 
     def moment_error(self, _summary: Gram, /) -> float:
-        """0."""
+        """Return 0: the moment is exact."""
         return 0.0
 
     def opened(self, statistics: Statistics, /) -> Statistics:
@@ -102,7 +103,7 @@ class GramMemory:
 
 
 def _is_gram(matrix: Array) -> bool:
-    """Say whether a matrix can be a sum of x x^T, as far as can be told in O(d^2)."""
+    """Say whether a matrix can be a sum of x x^T, by conditions that O(d^2) steps can check."""
     diagonal = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
     return (
         matrix.dtype == np.float64

@@ -1,4 +1,4 @@
-"""A sketch in fewer bytes: rows rounded to a narrower number, and the bound that pays for it."""
+"""A sketch with rows rounded to fewer bytes for sending, and the bound on what rounding loses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,15 +17,16 @@ WIDTHS: Final[tuple[Width, ...]] = get_args(Width)
 
 _UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
 _SAFE = 1.0 + 1e-9  # covers the rounding of the bound's own arithmetic
-_FLAT = 2.0**-100  # beside the largest number of its row, nothing
-_LEAST_EXPONENT = -1000  # of a scale, so that its lower half is zero: it is no subnormal number
+_FLAT = 2.0**-100  # smaller numbers, relative to the largest of their row, become 0
+_LEAST_EXPONENT = -1000  # of a scale: keeps it from being subnormal, so its lower half is zero
 
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """How one number is written: its type, the code of 1, and the way there and back.
+    """One narrow number format: ``write`` turns values in [-top, top] into codes, ``read`` back.
 
-    ``unit`` is the share of a row's length by which rounding moves a row of d numbers, at most.
+    ``dtype`` is the type of a code. ``unit(d)`` bounds |rounded row - row| / |row| for a row of d
+    numbers.
     """
 
     dtype: str
@@ -41,9 +42,9 @@ class Codes:
 
 
 def _to_bfloat16(values: Array) -> NDArray[np.uint16]:
-    """Round to 8 significant bits, ties to even, and keep the upper half of the float32.
+    """Round to 8 significant bits, ties to even, and return the upper half of that float32.
 
-    At once: by way of the nearest float32 it would be rounded twice.
+    Rounding to float32 first would round twice.
     """
     fractions, exponents = np.frexp(values)
     nearest = np.ldexp(np.rint(fractions * 256.0), exponents - 8)
@@ -75,25 +76,25 @@ CODES: Final[dict[str, Codes]] = {
         lambda d: sqrt(d) / 254.0,
     ),
 }
-"""The narrow widths by name. A number of a row is its code times the row's scale."""
+"""The narrow formats by name. A number of a row is its code times the row's scale."""
 
 
 @dataclass(frozen=True, eq=False)
 class Narrow:
-    """A sketch as it travels in few bytes: rows as codes, each row with a scale.
+    """A sketch as it is sent in few bytes: ``codes`` (k x d) and a scale for each row.
 
-    What it says of X^T X is what a ``Sketch`` of the same rows says, but its rows are no longer
-    exactly orthogonal: reading takes ``sketch()``, merging shrinks it anyway.
+    It stands for X^T X as a ``Sketch`` does, but its rows S' are not exactly orthogonal any more:
+    ``sketch()`` makes them so before they are read, and merging does it anyway.
 
-    The rows differ from the sender's by rounding, and ``shed`` has grown by a bound e on that
-    (``rounding_loss``), so that
+    S' differs from the sender's S by rounding, and ``shed`` has grown by a bound e on that
+    (``rounding_loss``), so that the upper bound still holds:
 
-        X^T X <= S^T S + shed I <= S'^T S' + (shed + e) I = S'^T S' + shed' I
+        X^T X <= S^T S + shed I <= S'^T S' + (shed + e) I = S'^T S' + shed' I.
 
-    still holds. The other half of the sandwich does not: rounding may also make rows longer, and
-    S'^T S' <= X^T X + e I is all there is. Radii know it (``Federated.rounded``). ``lost`` is at
-    least the trace of X^T X - S'^T S'; where it is kept, e bounds the error of S'^T S' + lost / d I
-    as well. It is always ``trusted``: merging shrinks it, so nothing is asked of its rows.
+    The lower bound becomes S'^T S' <= X^T X + e I, since rounding may make rows longer; radii take
+    that into account (``Federated.rounded``). ``lost`` is at least the trace of X^T X - S'^T S', or
+    None if this recipe does not track it; if tracked, e bounds the error of S'^T S' + lost / d I as
+    well. Always ``trusted``: merging makes new rows, so these need no check.
     """
 
     width: str
@@ -110,7 +111,7 @@ class Narrow:
 
     @cached_property
     def rows(self) -> Array:
-        """The rows in float64."""
+        """The rows S' (k x d) in float64."""
         return read_only(values(self.codes, self.scales, self.width))
 
     @cached_property
@@ -125,17 +126,17 @@ class Narrow:
 
     @property
     def upload_scalars(self) -> int:
-        """Rows d + d + 2, a scale for every row, and what was lost where that is sent."""
+        """(k + 1) d + 2 + k: rows, moment, shed, count and scales; 1 more if lost is tracked."""
         k = len(self.codes)
         return (k + 1) * self.dimension + 2 + k + (self.lost is not None)
 
     @property
     def download_scalars(self) -> int:
-        """The same, and H: one number for every row."""
+        """k more than for an upload: the paper's H."""
         return self.upload_scalars + len(self.codes)
 
     def times(self, y: Array) -> Array:
-        """Return (S^T S + lost / d I) y: X^T X y, as far as this knows."""
+        """Return (S'^T S' + lost / d I) y, which stands for X^T X y (d). Cost O(k d)."""
         return (self.rows @ y) @ self.rows + (self.lost or 0.0) / self.dimension * y
 
     def sketch(self) -> Sketch:
@@ -145,7 +146,7 @@ class Narrow:
 
 
 def narrowed(sketch: Sketch, width: str) -> Narrow:
-    """Round the rows of a sketch, and add to ``shed`` what that may have lost."""
+    """Round the rows of a sketch, and add a bound on the loss to ``shed``. Cost O(k^2 d + k^3)."""
     codes, scales = rounded(sketch.rows, width)
     rows = values(codes, scales, width)
     shed, lost = sketch.shed + rounding_loss(sketch, rows), sketch.lost
@@ -157,9 +158,9 @@ def narrowed(sketch: Sketch, width: str) -> Narrow:
 
 
 def rounded(rows: Array, width: str) -> tuple[NDArray[Any], Array]:
-    """Return codes (k x d) and scales (k): rows to the nearest that the width can say.
+    """Return codes (k x d) and scales (k) of the nearest rows that the format can express.
 
-    What has been rounded once is not changed by rounding it again.
+    Rounding rounded rows again does not change them.
     """
     form = CODES[width]
     largest = np.abs(rows).max(axis=1, initial=0.0)
@@ -169,14 +170,14 @@ def rounded(rows: Array, width: str) -> tuple[NDArray[Any], Array]:
 
 
 def _power_of_two(largest: Array) -> Array:
-    """Return the smallest power of two that is not exceeded: as a scale it costs no accuracy."""
+    """Return the smallest power of two that is at least as large; it divides without rounding."""
     fraction, exponent = np.frexp(largest)
     exponent = np.clip(exponent - (fraction == 0.5), _LEAST_EXPONENT, 1023)
     return np.asarray(np.ldexp(1.0, exponent), dtype=np.float64)
 
 
 def _short(numbers: Array) -> Array:
-    """Return numbers with the lower half of their bits at zero, so that four bytes hold one."""
+    """Return float64 numbers with the lower 32 bits set to 0, so that four bytes hold each."""
     floor = np.maximum(numbers, 2.0**_LEAST_EXPONENT)
     return (floor.view(np.uint64) & _UPPER_HALF).view(np.float64)
 
@@ -215,11 +216,11 @@ def rounding_loss(sketch: Sketch, rows: Array) -> float:
 
 
 def rounding_room(summary: object) -> float:
-    """Return by what share rounding may make trace + shed, and a moment, larger than they were.
+    """Return the share by which rounding may have enlarged trace + shed and the moment.
 
-    Rounding moves a row by at most u of its length, see ``Codes.unit``; then ``rounding_loss`` is
-    below 6 u + u^2 times the trace, whatever the rows are. An upload that had to wait may have been
-    rounded twice.
+    Rounding moves a row by at most u times its length (``Codes.unit``); then ``rounding_loss`` is
+    below 6 u + u^2 times the trace, for any rows. The result allows for two roundings, which
+    uploads that waited may have seen. It is 0 for a summary that was not rounded.
     """
     if not isinstance(summary, Narrow):
         return 0.0

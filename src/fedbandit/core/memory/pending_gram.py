@@ -1,4 +1,4 @@
-"""Pending observations as a Gram matrix."""
+"""Pending observations over a Gram matrix, kept as a Gram matrix."""
 
 from math import log1p
 from typing import Literal, Self
@@ -12,16 +12,16 @@ from fedbandit.core.memory.summary import Gram, trusted
 from fedbandit.core.saved import State, array, integer, number
 from fedbandit.core.statistics import Base
 
-_MOST_UPDATES = 2000
-_LARGE_GAIN = 1e6
+_MOST_UPDATES = 2000  # rank-one updates before V^{-1} is computed afresh
+_LARGE_GAIN = 1e6  # an x^T V^{-1} x after which V^{-1} is computed afresh
 
 
 class PendingGram:
-    """Pending X^T X over a Gram base.
+    """Pending X^T X (d x d) over a Gram base with the matrix V.
 
-    ``rank-one`` keeps (V + X^T X)^{-1} by Sherman-Morrison and sums the log determinant on the way:
-    O(d^2) an observation, and afresh now and then. ``every-round`` factorises V + X^T X anew each
-    time, the way FedLinUCB was published: O(d^3). The two differ by rounding alone.
+    ``rank-one`` updates (V + X^T X)^{-1} and its log determinant by Sherman-Morrison, in O(d^2) an
+    observation, and computes them afresh now and then. ``every-round`` factorises V + X^T X at
+    every observation, in O(d^3), as FedLinUCB was published. The two differ by rounding alone.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class PendingGram:
         self.count = 0
 
     def absorb(self, x: Array, _squared_width: float, reward: float, /) -> bool:
-        """Take in one observation. Cost O(d^2), or O(d^3)."""
+        """Add one observation. Cost O(d^2), or O(d^3) for "every-round"."""
         if self._determinant == "every-round":
             return self._absorb_and_factorise(x, reward)
         gain = absorb_into_gram.run(self._matrix, self._inverse, self.moment, x, reward)
@@ -64,7 +64,7 @@ class PendingGram:
         return trusted(Gram(self._matrix.copy()))
 
     def reading(self) -> GramReading:
-        """Return base and pending read together; valid until the next absorb."""
+        """Return V of base and pending together; valid until the next ``absorb``."""
         if self._determinant == "every-round":
             return self._base.merge(self.summary()).read(self._ridge)
         return GramReading(self._inverse, self._base_reading.logdet + self._growth)
@@ -93,7 +93,7 @@ class PendingGram:
         }
 
     def restore(self, state: State) -> None:
-        """Take up a saved buffer."""
+        """Continue from a saved buffer."""
         d = self._base.dimension
         matrix, inverse = array(state, "matrix", d, d), array(state, "inverse", d, d)
         moment, count = array(state, "moment", d), integer(state, "count")
@@ -102,7 +102,7 @@ class PendingGram:
         self.moment, self.count = moment, count
 
     def _absorb_and_factorise(self, x: Array, reward: float) -> bool:
-        """Take in one observation the way FedLinUCB was published: a determinant every round."""
+        """Add one observation and compute the determinant, as FedLinUCB was published."""
         if not fits(x, reward):
             return False
         self._matrix += np.outer(x, x)
@@ -114,7 +114,7 @@ class PendingGram:
         return True
 
     def _refresh(self) -> None:
-        """Start again from the matrix: rank-one updates lose digits, many or large ones most."""
+        """Compute the inverse afresh: many rank-one updates, or large ones, lose digits."""
         joint = self._base.merge(self.summary()).read(self._ridge)
         self._inverse, self._updates = joint.inverse.copy(), 0
         self._growth = joint.logdet - self._base_reading.logdet

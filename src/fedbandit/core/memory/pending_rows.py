@@ -1,4 +1,4 @@
-"""Pending observations over a Gram base, as they came."""
+"""Pending observations over a Gram matrix, kept as rows."""
 
 from math import log1p
 from typing import Self
@@ -17,12 +17,12 @@ _ROUNDING = 1e-13  # what a squared width may lose to the rounding of V^{-1}, re
 
 
 class PendingRows:
-    """Pending rows over a Gram base, for agents that decide on the base alone.
+    """Pending rows over a Gram base, for agents that decide with the base alone.
 
-    Such an agent needs pending data for its trigger and for its upload, so it keeps rows, at O(d)
-    an observation. As for sketches, the growth is at most the sum of log(1 + x^T V^{-1} x), with V
-    the base's reading, and is computed only when that sum could matter. Rows beyond the d-th go
-    into a matrix.
+    Such agents need pending data for the trigger and for uploads only, so rows are kept as they
+    are, in O(d) an observation. The growth is at most the sum of log(1 + x^T V^{-1} x), with V the
+    base's matrix, and is computed only when that sum exceeds the threshold. Every d rows are added
+    up in a matrix.
     """
 
     def __init__(self, base: Base, *, ridge: float) -> None:
@@ -37,7 +37,7 @@ class PendingRows:
         self.count = 0
 
     def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
-        """Take in one observation. Cost O(d), and O(d^3) every d observations."""
+        """Add one observation. Cost O(d), and O(d^3) every d observations."""
         if self._filled == len(self._rows):
             self._make_room()
         square = append_row.run(self._rows, self._filled, self.moment, x, reward)
@@ -59,7 +59,7 @@ class PendingRows:
         """Compare the growth with a threshold; compute it only if its bound exceeds that."""
         if self._growth_bound <= threshold:
             return False
-        self._growth_bound = max(0.0, self.growth())  # rounding may leave less than nothing
+        self._growth_bound = max(0.0, self.growth())  # rounding may make it negative
         return exceeds(self._growth_bound, threshold)
 
     def summary(self) -> Gram:
@@ -69,7 +69,7 @@ class PendingRows:
         return trusted(Gram(matrix if self._matrix is None else matrix + self._matrix))
 
     def reading(self) -> GramReading:
-        """Return base and pending read together."""
+        """Return V of base and pending together. Cost O(d^3)."""
         return self._base.merge(self.summary()).read(self._ridge)
 
     def over(self, base: Base, /) -> Self:
@@ -93,15 +93,14 @@ class PendingRows:
         }
 
     def restore(self, state: State) -> None:
-        """Take up a saved buffer."""
+        """Continue from a saved buffer."""
         d = self._base.dimension
         rows, matrix = array(state, "rows", None, d), array(state, "matrix", None, d)
         bound, count = not_negative(state, "growth_bound"), integer(state, "count")
         moment = array(state, "moment", d)
         if len(rows) > d or len(matrix) not in (0, d):
-            raise wrong_entry(
-                "rows", f"{len(rows)} rows and {len(matrix)} of a matrix", f"{d} at most"
-            )
+            got = f"{len(rows)} rows and a matrix of {len(matrix)} rows"
+            raise wrong_entry("rows", got, f"at most {d} rows, and a matrix of 0 or {d} rows")
         self._rows, self._filled = rows, len(rows)
         self._matrix = matrix if len(matrix) else None
         self._growth_bound, self.moment, self.count = bound, moment, count

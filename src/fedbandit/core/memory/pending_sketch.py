@@ -1,4 +1,4 @@
-"""Pending observations as a sketch."""
+"""Pending observations over a sketch, kept as rows that are shrunk when there are too many."""
 
 from collections.abc import Callable
 from math import log1p
@@ -22,29 +22,34 @@ from fedbandit.core.statistics import Base
 
 _FIRST_ROWS = 8
 _ROUNDING = 1e-15  # what a squared width may lose to cancellation, relative to |x|^2 / ridge
-_MOST_UPDATES = 256
+_MOST_UPDATES = 256  # rank-one updates before the rows are made orthogonal afresh
 _TINY = 1e-100  # products of smaller squares underflow
 
 
 class PendingSketch:
-    """Pending rows over a sketch base, shrunk whenever ``buffer`` rows are there.
+    """Pending rows over a sketch base, shrunk when there are ``buffer`` of them.
 
-    Rows are kept as they came until then: nothing is shed, so nothing has to be computed. Without
-    a buffer, that is with one of the base's own size, every further observation sheds (paper,
-    Alg. 1 lines 6-10): a rank-one update of orthogonal rows, which are made orthogonal afresh now
-    and then and before they are sent. A larger buffer sheds when it is full
-    or when the rows are to be sent: the same guarantees, and less is shed. A buffer of more rows
-    than there are columns never sheds before it is sent: when full, it is made triangular.
+    Until then rows are kept as they are, and nothing is shed.
 
-    The growth is computed only when it could matter. Absorbing x and shedding delta raises it by at
-    most log(1 + x^T V^{-1} x) + delta trace(V^{-1}), with V the base's reading, because
+    - Without a buffer (that is one of the base's size l) every observation from the l-th on sheds
+      (paper, Alg. 1 lines 6-10), by a rank-one update of orthogonal rows. They are made orthogonal
+      afresh now and then, and before they are sent.
+    - A larger buffer is shrunk when it is full or sent. The guarantees are the same, and less is
+      shed.
+    - A buffer of more than d rows is shrunk only when sent. When full, its rows are replaced by d
+      rows with the same Gram matrix.
+
+    The growth of log det V is computed only when a bound on it exceeds the threshold. Absorbing x
+    and shedding delta adds at most log(1 + x^T V^{-1} x) + delta trace(V^{-1}) to it, with V the
+    base's matrix, because
 
         log det(A + x x^T + delta I) <= log det A + log(1 + x^T A^{-1} x) + delta trace(A^{-1})
 
-    and A >= V; a little is added for rounding. While that bound is under the threshold the trigger
-    cannot fire. The decision is the same as if the determinant were computed every round.
+    and A >= V; a little is added for rounding. While the bound is below the threshold so is the
+    growth: uploads are the same as if the determinant were computed at every observation.
 
-    What is shed is taken from the moment at the base's reference (see SketchMemory), if it has one.
+    If the base has a reference theta', the error of shrinking times theta' is subtracted from the
+    moment (see ``SketchMemory``).
     """
 
     def __init__(
@@ -72,7 +77,7 @@ class PendingSketch:
         self.count = 0
 
     def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
-        """Take in one observation. Cost O(d) while there is room, else that of shedding."""
+        """Add one observation. Cost O(d); O(l^2 d) if l rows shed one, O(n^3 + n^2 d) if n rows."""
         if self._filled == len(self._rows):
             self._make_room()
         square = append_row.run(self._rows, self._filled, self.moment, x, reward)
@@ -94,11 +99,11 @@ class PendingSketch:
         """Compare the growth with a threshold; compute it only if its bound exceeds that."""
         if self._growth_bound <= threshold:
             return False
-        self._growth_bound = max(0.0, self.growth())  # rounding may leave less than nothing
+        self._growth_bound = max(0.0, self.growth())  # rounding may make it negative
         return exceeds(self._growth_bound, threshold)
 
     def summary(self) -> Sketch:
-        """Return the pending sketch: orthogonal rows, none of them zero, fewer than its size."""
+        """Return the pending sketch, shrunk to fewer than l orthogonal rows, none of them zero."""
         known = len(self._squares) == self._filled < self._base.size
         if not known or self._updates:
             self._shed_by(self._shrink)
@@ -107,7 +112,7 @@ class PendingSketch:
         return trusted(Sketch(rows, self._shed, self._base.size, lost))
 
     def reading(self) -> SketchReading:
-        """Return base and pending merged and read together."""
+        """Return V of base and pending together."""
         merged = self._base.merge(self.summary())
         return merged.read(self._ridge, compensated=self._compensated)
 
@@ -126,7 +131,7 @@ class PendingSketch:
         return moved
 
     def state(self) -> State:
-        """Return rows and what is kept about them."""
+        """Return the rows and everything else, as arrays and numbers."""
         return {
             "rows": self._rows[: self._filled].copy(),
             "squares": self._squares.copy(),
@@ -139,7 +144,7 @@ class PendingSketch:
         }
 
     def restore(self, state: State) -> None:
-        """Take up a saved buffer."""
+        """Continue from a saved buffer."""
         d = self._base.dimension
         rows, squares = array(state, "rows", None, d), array(state, "squares", None)
         updates, count = integer(state, "updates"), integer(state, "count")
@@ -147,7 +152,7 @@ class PendingSketch:
         moment, lost = array(state, "moment", d), not_negative(state, "lost")
         if len(rows) >= self._capacity or len(squares) > len(rows):
             got = f"{len(rows)} rows, {len(squares)} of them orthogonal"
-            raise wrong_entry("rows", got, f"fewer than {self._capacity}")
+            raise wrong_entry("rows", got, f"fewer than {self._capacity} rows")
         self._rows, self._filled, self._squares = rows, len(rows), squares
         self._updates, self._shed, self._lost, self._growth_bound = updates, shed, lost, bound
         self.moment, self.count = moment, count
@@ -159,7 +164,7 @@ class PendingSketch:
         self._rows = grown
 
     def _shed_or_compact(self) -> None:
-        """Make room in a full buffer: shed one row of l, or many, or none."""
+        """Make room in a full buffer: by a rank-one update, by shrinking, or without shedding."""
         if self._capacity > self._base.dimension:
             self._compact()
         elif len(self._squares) == self._filled - 1 == self._base.size - 1 and (
@@ -171,12 +176,12 @@ class PendingSketch:
         else:
             self._shed_by(self._shrink)
 
-    def _shed_by(self, way: Callable[[], None]) -> None:
-        """Shed; add up the trace that this loses, and take its error from the moment."""
+    def _shed_by(self, shed: Callable[[], None]) -> None:
+        """Shed; add the lost trace to ``lost``, and subtract E theta' from the moment."""
         if self._base.lost is None:
-            return way()
+            return shed()
         before = self._rows[: self._filled].copy()
-        way()
+        shed()
         after = self._rows[: self._filled]
         mass = max(0.0, float(np.vdot(before, before) - np.vdot(after, after)))
         self._lost += mass
@@ -196,7 +201,7 @@ class PendingSketch:
         self._updates = 0
 
     def _compact(self) -> None:
-        """Make d rows with the same Gram matrix: room for more, and nothing is shed."""
+        """Replace the rows by d rows with the same Gram matrix, without shedding."""
         triangle = triangle_of(self._rows[: self._filled])
         self._filled = len(triangle)
         self._rows[: self._filled] = triangle

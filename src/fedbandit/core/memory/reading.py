@@ -1,4 +1,4 @@
-"""A summary read as a positive definite matrix: what deciding and triggering need of it."""
+"""Summaries read as a positive definite matrix V: widths, estimates and determinants."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from fedbandit.core.kernels.ucb import gram_ucb, sketch_ucb, sparse_products, sp
 
 @dataclass(frozen=True, slots=True)
 class GramReading:
-    """V with its inverse at hand. Solving costs O(d^2), widths O(K d^2)."""
+    """V by its inverse (d x d) and log determinant. Solving costs O(d^2), widths O(K d^2)."""
 
     inverse: Array
     logdet: float
@@ -43,15 +43,16 @@ class GramReading:
         return widths
 
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
-        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
+        """Return the arm with the best UCB, see ``Reading.best``."""
         return gram_ucb.run(arms, theta, radius, self.inverse, shown, widths)
 
 
 @dataclass(frozen=True, slots=True)
 class SketchReading:
-    """V = ridge I + S^T S, never formed. Solving costs O(k d), widths O(K k d).
+    """V = ridge I + S^T S by the orthogonal rows S (k x d) and their squared norms; never formed.
 
-    ``estimate_ridge`` takes the ridge's place where theta is read.
+    Solving costs O(k d), widths O(K k d). Estimates of theta use ``estimate_ridge`` in place of
+    ``ridge``.
     """
 
     rows: Array
@@ -73,7 +74,10 @@ class SketchReading:
 
     @property
     def inflation(self) -> float:
-        """The two ridges' ratio: S^T S + e I >= (e / c) (S^T S + c I) for e <= c."""
+        """c / e, at least 1, for the ridges c and e of V and of estimates (see ``theory.radius``).
+
+        S^T S + e I >= (e / c) (S^T S + c I) for e <= c.
+        """
         return max(1.0, self.ridge / self.estimate_ridge)
 
     def solve(self, y: Array) -> Array:
@@ -95,6 +99,6 @@ class SketchReading:
         return np.maximum(arms.squares() - explained, 0.0) / self.ridge
 
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
-        """Return the arm to play; keep arms and squared widths. -1 if a score is not finite."""
+        """Return the arm with the best UCB, see ``Reading.best``."""
         rows, squares, ridge = self.rows, self.squares, self.ridge
         return sketch_ucb.run(arms, theta, radius, rows, squares, ridge, shown, widths)

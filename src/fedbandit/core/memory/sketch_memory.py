@@ -1,4 +1,4 @@
-"""How agents and server remember by a sketch."""
+"""The memory of FSCLB, SOFUL and CBSCFD: a sketch of X^T X, at most l - 1 rows of length d."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,32 +19,35 @@ from fedbandit.core.statistics import NO_REWARDS, Base, Statistics
 
 Estimate = Literal["paper", "averaged", "corrected"]
 
-_SKEW = 1e-11
-_FAINT = 0.01  # of what is shed already: rows that rounding alone brings forth are smaller
+_SKEW = 1e-11  # largest product of two rows that count as orthogonal, relative to squared norms
+_FAINT = 0.01  # rows whose square is below this share of shed are not sent: they may be noise
 
 
 @dataclass(frozen=True, slots=True)
 class SketchMemory:
-    """Remember a sketch of fewer than ``size`` rows, read with or without what it has shed.
+    """Remember a sketch with fewer than ``size`` rows.
 
-    Pending data is shrunk once ``buffer`` rows are there (default: the sketch's size). ``width`` is
-    how rows travel; ``sizing`` lets the size of messages change, up to ``size``. A server may keep
-    more than it sends: ``server_size`` (default: ``size``).
+    ``compensated``: V is (ridge + shed) I + S^T S, else ridge I + S^T S. Pending data is shrunk
+    once it has ``buffer`` rows (default: ``size``). ``width`` is the number format of rows in
+    messages. ``sizing`` lets the size of messages change, up to ``size``. The server's own sketch
+    has ``server_size`` (default: ``size``).
 
-    ``estimate="paper"`` reads theta with shed, ``"averaged"`` with the average lost mass. The
-    third, ``"corrected"``, is ours. Whenever a sketch stands in for what was observed (a shrink, a
-    merge, a rounding), X^T X - (S^T S + lost / d I) is an error E, and the normal equations are
-    wrong by E theta*. theta* is not known, but where the error is made E is, and an estimate theta'
-    of that time; so E theta' is taken from the moment, which leaves E (theta* - theta'):
+    ``estimate`` is how theta is computed. ``"paper"`` solves with the V above. ``"averaged"`` has
+    lost / d, the average of what the sketch has lost, in place of shed, the worst case.
+    ``"corrected"`` does so too, and corrects the moment. Whenever a sketch replaces exact data (by
+    a shrink, a merge or a rounding), it makes an error E = X^T X - (S^T S + lost / d I), and the
+    normal equations are wrong by E theta*. theta* is unknown, but E is known at that moment, and an
+    estimate theta' is at hand. So E theta' is subtracted from the moment b, which leaves an error
+    of E (theta* - theta'):
 
         theta = V^{-1} (b - sum E_i theta'_i)
         theta - theta* = V^{-1} (noise - ridge theta* + sum E_i (theta* - theta'_i)).
 
-    No message grows by it. With shed_i what the step added to shed, -shed_i I <= E_i <= shed_i I
-    (for a rounding, see ``narrowed``), so that the error is at most shed times the
-    largest |theta* - theta'_i|, where the paper's is shed |theta*|: at most twice as large if no
-    theta' is longer than the S that bounds theta* (``longest``), and ever smaller as the estimate
-    improves. Rounding the moment itself to float32, a share of 6e-8, is not counted.
+    Messages do not grow. With shed_i what step i added to shed, -shed_i I <= E_i <= shed_i I (for a
+    rounding, see ``narrowed``), so the error is at most shed times the largest |theta* - theta'_i|,
+    where the paper's is shed |theta*|. It is at most twice as large if no theta' is longer than the
+    S that bounds theta* (theta' is cut at ``longest``), and shrinks as the estimate improves.
+    Rounding the moment itself to float32, a relative error of 6e-8, is not counted.
     """
 
     dimension: int
@@ -60,20 +63,20 @@ class SketchMemory:
 
     @property
     def capacity(self) -> int:
-        """The buffer, or the largest size where there is none."""
+        """The buffer; the sketch size if there is none."""
         return self.size if self.buffer is None else self.buffer
 
     @property
     def tracks_lost(self) -> bool:
-        """Whether sketches say how much they have lost."""
+        """Whether sketches keep the trace that they have lost."""
         return self.estimate != "paper" or self.sizing is not None
 
     def empty(self) -> Statistics:
-        """Return those of the sketch without rows."""
+        """Return the statistics of no observations."""
         return self._empty(self.size)
 
     def empty_server(self) -> Statistics:
-        """Return the same, with room for what a server keeps."""
+        """Return the same with a sketch of ``server_size``."""
         return self._empty(self._largest)
 
     def _empty(self, size: int) -> Statistics:
@@ -87,7 +90,7 @@ class SketchMemory:
         return self.size if self.server_size is None else self.server_size
 
     def read(self, summary: Sketch, /) -> SketchReading:
-        """Read as (ridge + shed) I + S^T S, or as ridge I + S^T S."""
+        """Read as V = (ridge + shed) I + S^T S, or ridge I + S^T S if not compensated."""
         averaged = self.estimate != "paper"
         return summary.read(self.ridge, compensated=self.compensated, averaged=averaged)
 
@@ -98,20 +101,20 @@ class SketchMemory:
         )
 
     def reference(self, base: Base, /) -> Array | None:
-        """Return theta' of the corrected estimate, no longer than it may be."""
+        """Return theta' of the corrected estimate, cut to length ``longest``; else None."""
         if self.estimate != "corrected":
             return None
         length = float(np.linalg.norm(base.theta))
         return base.theta if length <= self.longest else base.theta * (self.longest / length)
 
     def uploaded(self, statistics: Statistics, reference: Array | None, /) -> Statistics:
-        """Round the rows, and the moment to float32, unless float64 is asked for."""
+        """Return the statistics rounded to ``width`` (the moment to float32); float64 as it is."""
         return self._sent(statistics, statistics.summary, reference)
 
     def downloaded(self, base: Base, /) -> Statistics:
-        """Do the same with as many of the server's rows as a message may have.
+        """Return the server's statistics cut to the size of a message and rounded to ``width``.
 
-        Sums of rewards, which agents do not need, are left out where bytes are saved.
+        Rounded downloads leave out the sums of rewards, which agents do not use.
         """
         held: Sketch = base.statistics.summary
         size = self.size if self.sizing is None else self.sizing.size(held, self.ridge)
@@ -122,7 +125,7 @@ class SketchMemory:
         return sent if self.width == "float64" else replace(sent, rewards=NO_REWARDS)
 
     def _sent(self, whole: Statistics, short: Sketch, reference: Array | None) -> Statistics:
-        """Return statistics with a shorter sketch, rounded; their errors leave the moment."""
+        """Return ``whole`` with the sketch ``short``, rounded; errors are corrected (see above)."""
         before = (whole.summary,)
         if self.width == "float64":
             moment = corrected(whole.moment, before=before, after=short, reference=reference)
@@ -133,11 +136,11 @@ class SketchMemory:
         return replace(whole, summary=narrow, moment=moment)
 
     def moment_error(self, summary: Sketch | Narrow, /) -> float:
-        """|E theta'| <= shed |theta'| for a corrected estimate; 0 for the others."""
+        """Return shed * longest >= |E theta'| for a corrected estimate, 0 for the others."""
         return summary.shed * self.longest if self.estimate == "corrected" else 0.0
 
     def opened(self, statistics: Statistics, /) -> Statistics:
-        """Make rounded rows orthogonal again."""
+        """Return the statistics with the rows of a rounded sketch made orthogonal again."""
         summary = statistics.summary
         if not isinstance(summary, Narrow):
             return statistics
@@ -146,7 +149,7 @@ class SketchMemory:
     def merged(
         self, ours: Statistics, theirs: Sequence[Statistics], reference: Array | None, /
     ) -> Statistics:
-        """Merge by one shrink, and take its error from the moment."""
+        """Merge all sketches by one shrink, and correct the moment. Cost O(l^3 + l^2 d)."""
         summaries = [each.summary for each in theirs]
         both = ours.merged_with(theirs, ours.summary.merge(*summaries))
         if reference is None:
@@ -181,7 +184,7 @@ class SketchMemory:
             and (summary.lost is not None) == self.tracks_lost
         )
         if isinstance(summary, Narrow):
-            return sound and summary.width == self.width and _fill(summary)
+            return sound and summary.width == self.width and _is_sound(summary)
         if not sound or len(summary.rows) >= size:
             return False
         if summary.trusted and not strict:
@@ -189,7 +192,7 @@ class SketchMemory:
         return _are_orthogonal(summary.rows, _SKEW / 2 if strict else _SKEW)
 
     def pack(self, summary: Sketch, /) -> State:
-        """Return rows and shed, and what else may differ."""
+        """Return rows, shed and size, and lost if it is tracked."""
         state: State = {"rows": summary.rows.copy(), "shed": summary.shed, "size": summary.size}
         return state | ({} if summary.lost is None else {"lost": summary.lost})
 
@@ -207,7 +210,10 @@ def corrected(
     after: Sketch | Narrow,
     reference: Array | None,
 ) -> Array:
-    """Return moment - E theta': E is what ``after`` gets wrong of X^T X, theta' the reference."""
+    """Return moment - E theta', with E = (sum of ``before``) - ``after`` and theta' = reference.
+
+    Unchanged if there is no reference. Cost O(k d).
+    """
     if reference is None or before == (after,):
         return moment
     error = after.times(-reference)
@@ -216,8 +222,8 @@ def corrected(
     return moment - error
 
 
-def _fill(narrow: Narrow) -> bool:
-    """Say whether the numbers of a message are sound: nothing else is asked of rounded rows."""
+def _is_sound(narrow: Narrow) -> bool:
+    """Say whether shapes and numbers of a rounded sketch are sound; rows need not be orthogonal."""
     return bool(
         len(narrow.codes) < narrow.size
         and narrow.scales.shape == (len(narrow.codes),)

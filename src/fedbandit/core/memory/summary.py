@@ -1,6 +1,6 @@
-"""Two ways to remember X^T X, as frozen values: the matrix itself, or a sketch of it.
+"""Summaries of X^T X as frozen values: the matrix itself, or a sketch of it.
 
-Values are never changed in place, so that one summary may be held by a server and many agents.
+They are never changed in place, so that server and agents can share one.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from fedbandit.core.memory.reading import GramReading, SketchReading
 
 
 class Rows(Protocol):
-    """What a sketch can be merged with: another, or one whose rows were rounded on the way."""
+    """What a sketch can be merged with: another ``Sketch``, or a rounded one, ``Narrow``."""
 
     @property
     def rows(self) -> Array:
@@ -40,7 +40,7 @@ class Rows(Protocol):
 
     @property
     def trusted(self) -> bool:
-        """Whether the rows are known to be sound."""
+        """Whether the rows need no further check."""
         ...
 
 
@@ -49,9 +49,9 @@ S = TypeVar("S", bound=Summary)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gram:
-    """X^T X itself (d x d). What reading it costs is paid once, by the first who holds it.
+    """X^T X itself, ``matrix`` (d x d). Its reading is computed once and kept.
 
-    ``trusted``: summed up here, of checked observations; it need not be checked again.
+    ``trusted``: computed here from checked observations, so it needs no further check.
     """
 
     matrix: Array
@@ -74,7 +74,7 @@ class Gram:
     download_scalars = upload_scalars
 
     def merge(self, *others: Self) -> Self:
-        """Return the Gram matrix of all these histories. Cost O(d^2) each."""
+        """Return the sum of the matrices. Cost O(d^2) for each."""
         merged = replace(self, matrix=sum((each.matrix for each in others), self.matrix))
         sound = self.trusted and all(each.trusted for each in others)
         return trusted(merged) if sound else merged
@@ -85,7 +85,7 @@ class Gram:
         return trusted(smaller) if self.trusted else smaller
 
     def read(self, ridge: float) -> GramReading:
-        """Read as ridge I + X^T X. Cost O(d^3), once."""
+        """Read as V = ridge I + X^T X. Cost O(d^3) the first time, then O(1)."""
         if ridge not in self._readings:
             self._readings[ridge] = GramReading(*spd_inverse(self.matrix, ridge))
         return self._readings[ridge]
@@ -93,13 +93,14 @@ class Gram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sketch:
-    """At most size - 1 orthogonal rows S and one scalar, with S^T S <= X^T X <= S^T S + shed I.
+    """A Frequent Directions sketch of X^T X: S^T S <= X^T X <= S^T S + shed I.
 
-    ``shed`` is the paper's rho (agent) or Delta (server): merging adds the two histories' shed to
-    what the merge itself sheds, and the paper's rho_ser + rho~_ser is that sum. ``squares`` are the
-    squared norms of the rows. ``lost`` is the trace of X^T X - S^T S; None if this recipe does not
-    track it. ``trusted``: ``shrink`` has made the rows here, so that they need not be checked for
-    orthogonality again.
+    - ``rows`` S (k x d): at most ``size`` - 1 orthogonal rows; ``squares``: their squared norms.
+    - ``shed``: the paper's rho (agent) or Delta (server). Shrinking adds what it subtracts from the
+      squares. Merging adds up the shed of both and of the merge itself, the paper's
+      rho_ser + rho~_ser.
+    - ``lost``: the trace of X^T X - S^T S; None if this recipe does not track it.
+    - ``trusted``: the rows were made here by ``shrink``, so orthogonality needs no check.
     """
 
     rows: Array
@@ -120,19 +121,19 @@ class Sketch:
 
     @property
     def upload_scalars(self) -> int:
-        """Rows d + d + 2: rows, moment, shed and count; and what was lost where that is sent."""
+        """(k + 1) d + 2: rows, moment, shed and count; 1 more if lost is tracked."""
         return (len(self.rows) + 1) * self.dimension + 2 + (self.lost is not None)
 
     @property
     def download_scalars(self) -> int:
-        """Rows d + rows + d + 2: rows, H, theta, shed and det."""
+        """(k + 1) d + k + 2: rows, theta, H, shed and det; 1 more if lost is tracked."""
         return self.upload_scalars + len(self.rows)
 
     def merge(self, *others: Rows) -> Self:
-        """Return a sketch of all these histories (paper, Alg. 2 lines 1-7). Cost O(l^3 + l^2 d).
+        """Return a sketch of all of them together (paper, Alg. 2 lines 1-7). Cost O(l^3 + l^2 d).
 
-        Several at once are stacked and shrunk once, which sheds less than one after another. Rows
-        that come rounded need not be orthogonal.
+        All rows are stacked and shrunk once, which sheds less than one merge after another. The
+        rows of the others need not be orthogonal.
         """
         if not others:
             return self
@@ -154,9 +155,9 @@ class Sketch:
         return trusted(merged) if sound else merged
 
     def resized(self, size: int) -> Self:
-        """Return it with room for size - 1 rows, shedding what that leaves no room for.
+        """Return the sketch with another size, shrunk if it has more than size - 1 rows.
 
-        The rows are orthogonal, so nothing has to be factorised. Cost O(l d).
+        The rows are orthogonal, so no factorisation is needed. Cost O(l d).
         """
         if len(self.rows) < size:
             smaller = replace(self, size=size)
@@ -172,7 +173,7 @@ class Sketch:
         return trusted(smaller) if self.trusted else smaller
 
     def trimmed(self, floor: float) -> Self:
-        """Return it without the rows whose square is at most ``floor``; they are shed."""
+        """Return the sketch without rows of squared norm <= ``floor``, which are shed."""
         small = self.squares <= floor
         if not small.any():
             return self
@@ -182,23 +183,23 @@ class Sketch:
         return trusted(fewer) if self.trusted else fewer
 
     def scaled(self, share: float) -> Self:
-        """Return the sketch of share X^T X: rows, shed and lost follow. Cost O(l d)."""
+        """Return the sketch of share X^T X. Cost O(l d)."""
         lost = None if self.lost is None else share * self.lost
         rows, shed = sqrt(share) * self.rows, share * self.shed
         smaller = replace(self, rows=rows, shed=shed, lost=lost)
         return trusted(smaller) if self.trusted else smaller
 
     def times(self, y: Array) -> Array:
-        """Return (S^T S + lost / d I) y: X^T X y, as far as the sketch knows. Cost O(l d)."""
+        """Return (S^T S + lost / d I) y, which stands for X^T X y (d). Cost O(l d)."""
         return (self.rows @ y) @ self.rows + (self.lost or 0.0) / self.dimension * y
 
     def read(
         self, ridge: float, *, compensated: bool = True, averaged: bool = False
     ) -> SketchReading:
-        """Read as (ridge + shed) I + S^T S, or without shed, as classical Frequent Directions does.
+        """Read as V = (ridge + shed) I + S^T S, or ridge I + S^T S if not ``compensated``.
 
-        The two kinds of sketch differ in nothing else. ``averaged`` reads theta with the average
-        loss, lost / d, in place of shed. Cost O(1).
+        The second is classical Frequent Directions. ``averaged``: theta is solved for with lost / d
+        in place of shed. Cost O(1).
         """
         lifted = ridge + self.shed if compensated else ridge
         mean = ridge + (self.lost or 0.0) / self.dimension if averaged else lifted
@@ -206,9 +207,9 @@ class Sketch:
 
 
 def trusted(made: S) -> S:
-    """Mark a summary as made here of what is known to be sound: it need not be checked again.
+    """Mark a summary that was computed here from sound data, so that it is not checked again.
 
-    A copy with other numbers in it is not marked, nor is a merge with one that is not.
+    ``dataclasses.replace`` drops the mark, and so does merging with a summary that has none.
     """
     object.__setattr__(made, "trusted", True)
     return made
@@ -220,11 +221,11 @@ def empty_gram(dimension: int) -> Gram:
 
 
 def empty_sketch(dimension: int, size: int, *, lost: float | None = None) -> Sketch:
-    """Return the sketch of no observations; ``lost=0.0`` for one that keeps account of losses."""
+    """Return the sketch of no observations; ``lost=0.0`` for one that tracks what it loses."""
     return trusted(Sketch(np.zeros((0, dimension)), 0.0, size, lost))
 
 
 def sketch_of(rows: Array, *, shed: float, size: int) -> Sketch:
-    """Make a sketch of m rows, orthogonal or not, many or few. Cost O(m^3 + m^2 d)."""
+    """Return a sketch of m rows (m x d), orthogonal or not. Cost O(r^3 + r m d), r = min(m, d)."""
     kept, delta = shrink(rows, size)
     return trusted(Sketch(kept, shed + delta, size))

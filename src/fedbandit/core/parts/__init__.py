@@ -1,1 +1,1 @@
-"""What an algorithm is made of: how to choose, when to talk, whom to answer, how wide to hope."""
+"""The parts that recipes combine: choice of an arm, radius, upload trigger, server's reply."""

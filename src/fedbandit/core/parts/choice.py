@@ -1,7 +1,7 @@
-"""Which arm to play, and with which probability: a part that recipes choose.
+"""Rules for choosing an arm: UCB, and uniformly at random.
 
-A choice is a pure function of the policy, the arms, the agent and the number of the decision, so
-that deciding takes no lock and a restored agent goes on as it would have.
+A choice is a pure function of the policy, the arms, the agent and the number of the decision. So it
+needs no lock, and a restored agent makes the choices that it would have made.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from fedbandit.core.kernels.sparse import SparseArms
 from fedbandit.core.kernels.ucb import first_best, first_best_of_each
 from fedbandit.core.memory.contract import Reading
 
-_DRAWS = 1024  # made at once
+_DRAWS = 1024  # random numbers that are drawn, and cached, at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """What an agent decides with; made anew, whole, whenever its data changes."""
+    """What an agent decides with: V, theta (d) and beta; replaced whenever its data changes."""
 
     reading: Reading
     theta: Array
@@ -30,16 +30,16 @@ class Policy:
 
 
 class Turn(NamedTuple):
-    """Whose decision it is, and the how-manieth: what chance may depend on."""
+    """The agent's index and the number of its decision, from 0: what random choices depend on."""
 
     agent: int
     number: int
 
 
 class Chosen(NamedTuple):
-    """The arm to play, by its index, and with which probability it was chosen.
+    """The index of the chosen arm, and the probability with which it was chosen.
 
-    ``arms`` is a copy of the arms that were shown, ``squared_widths`` their x^T V^{-1} x.
+    ``arms`` is a copy of the K arms, ``squared_widths`` (K) has x^T V^{-1} x of each.
     """
 
     arm: int
@@ -49,11 +49,11 @@ class Chosen(NamedTuple):
 
 
 class Choice(Protocol):
-    """A rule for choosing among K checked arms."""
+    """A rule for choosing one of K arms, whose shape has been checked."""
 
     @property
     def learns(self) -> bool:
-        """Whether what arms have paid makes a difference; if not, nothing is absorbed or sent."""
+        """Whether choices depend on rewards; if not, agents absorb and send nothing."""
         ...
 
     def __call__(
@@ -72,7 +72,7 @@ class Choice(Protocol):
         ...
 
     def many(self, policy: Policy, arms: Array, turn: Turn, /) -> NDArray[np.int64]:
-        """Choose for B decisions at once (arms B x K x d), the first of them being ``turn``."""
+        """Choose for B decisions (arms B x K x d) of one agent; the first of them is ``turn``."""
         ...
 
 
@@ -80,7 +80,7 @@ class Choice(Protocol):
 class Ucb:
     """The arm with the largest <theta, x> + beta |x|_{V^-1} (paper, Alg. 1 line 3).
 
-    Where scores tie, to nine digits, the first of them.
+    Of scores that agree to nine digits, the first wins.
     """
 
     learns = True
@@ -107,7 +107,7 @@ class Ucb:
         return Chosen(arm, 1.0, shown, widths)
 
     def many(self, policy: Policy, arms: Array, _turn: Turn, /) -> NDArray[np.int64]:
-        """Choose for B decisions at once: one product serves all."""
+        """Choose for B decisions with one matrix product. Cost B times that of one decision."""
         flat = arms.reshape(-1, arms.shape[2])
         with np.errstate(all="ignore"):
             bonus = policy.radius * np.sqrt(policy.reading.squared_widths(flat))
@@ -129,7 +129,7 @@ def _sparse_ucb(policy: Policy, arms: SparseArms) -> Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Any arm, each as likely as the others, whatever they have paid."""
+    """Every arm with probability 1 / K; rewards are ignored."""
 
     seed: int = 0
 
@@ -142,7 +142,7 @@ class Uniform:
         turn: Turn,
         /,
         *,
-        reuse: Chosen | None = None,  # noqa: ARG002 - nothing here is worth reusing
+        reuse: Chosen | None = None,  # noqa: ARG002 - reusing arrays would save nothing here
     ) -> Chosen:
         """Choose one arm. Cost O(K d), for a copy of the arms."""
         entries = arms.data if isinstance(arms, SparseArms) else arms
@@ -160,7 +160,7 @@ class Uniform:
         return np.array([int(self._draw(each) * arms.shape[1]) for each in turns], dtype=np.int64)
 
     def _draw(self, turn: Turn) -> float:
-        """Return a number in [0, 1) that depends on seed, agent and decision alone."""
+        """Return a number in [0, 1) that depends only on seed, agent and number of decision."""
         block, place = divmod(turn.number, _DRAWS)
         return float(_draws(self.seed, turn.agent, block)[place])
 

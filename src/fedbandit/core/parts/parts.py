@@ -11,10 +11,13 @@ from fedbandit.core.parts.trigger import Never, Trigger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """One row of the comparison table: what is remembered, when agents talk, who is answered.
+    """What one algorithm is made of.
 
-    ``own_data``: decide on everything that the agent has seen, rather than on its last download.
-    ``shared``: all agents are one learner.
+    - ``memory``: how X^T X is remembered, as a matrix or a sketch.
+    - ``choice``: which arm is played; ``radius``: the beta of its UCB.
+    - ``trigger``: when an agent uploads; ``reply``: which agents the server answers then.
+    - ``own_data``: agents decide on all data of their own too, not on their last download alone.
+    - ``shared``: all agents are one learner.
     """
 
     memory: Memory

@@ -1,4 +1,4 @@
-"""The confidence radius beta as a part that recipes choose: how wide an agent hopes."""
+"""Rules for the confidence radius beta, which weighs an arm's uncertainty in its score."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -9,16 +9,16 @@ from fedbandit.core.theory import Bounds
 
 
 class Radius(Protocol):
-    """A rule for beta, applied whenever what the agent decides on has changed."""
+    """A rule for beta, applied whenever the data that an agent decides on changes."""
 
     def __call__(self, reading: Reading, count: int, /) -> float:
-        """Return beta for a reading that stands for ``count`` observations."""
+        """Return beta for the V of ``count`` observations."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """The same beta always: what published experiments use."""
+    """A constant beta, as published experiments use it."""
 
     value: float
 
@@ -29,11 +29,11 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Federated:
-    """FSCLB's eq. 1, and FedLinUCB's radius, which is the same without shed.
+    """FSCLB's eq. 1 (``theory.radius``), and FedLinUCB's radius, which is eq. 1 with shed = 0.
 
-    ``rounded``: theta is read with shed, and from rows that were rounded on their way. They may
-    have become longer by as much as was added to shed for it (see ``Narrow``), so that the matrix
-    that is read but was not observed is at most (lambda + 2 shed) I.
+    ``rounded``: rows were rounded for sending, and theta is solved for with shed. Rounding may have
+    made rows longer, by at most what was added to shed for it (see ``Narrow``), so V - X^T X is at
+    most (lambda + 2 shed) I rather than (lambda + shed) I.
     """
 
     dimension: int
@@ -46,7 +46,7 @@ class Federated:
     rounded: bool = False
 
     def __call__(self, reading: Reading, _count: int, /) -> float:
-        """Return ``theory.radius`` for what the reading has shed, and how it reads theta."""
+        """Return ``theory.radius`` for what has been shed, times the reading's inflation."""
         return reading.inflation * theory.radius(
             dimension=self.dimension,
             agents=self.agents,
@@ -61,7 +61,7 @@ class Federated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfNormalised:
-    """OFUL's radius from the determinant; also CBSCFD, Async-LinUCB and DisLinUCB."""
+    """OFUL's radius, from det V; used by LinUCB, CBSCFD, Async-LinUCB and DisLinUCB."""
 
     dimension: int
     ridge: float
@@ -80,7 +80,7 @@ class SelfNormalised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncompensated:
-    """SOFUL's radius, which pays for reading a sketch without what it has shed."""
+    """SOFUL's radius, for a sketch whose V leaves out what was shed."""
 
     dimension: int
     sketch_size: int

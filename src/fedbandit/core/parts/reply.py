@@ -1,4 +1,4 @@
-"""Whom the server answers after an upload, and with what."""
+"""Rules for the server's answers to an upload: which agents get what."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Reply(Protocol):
-    """A rule for answering, called once the upload has been merged."""
+    """A rule for answers, applied after an upload has been merged."""
 
     def answers(self, server: Server, upload: Upload) -> list[Directed]:
         """Return the messages to send."""
@@ -23,25 +23,25 @@ class Reply(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToSender:
-    """Answer the sender alone, so that no agent waits for another: FSCLB, FedLinUCB."""
+    """A download to the sender alone, so that no agent waits for another: FSCLB, FedLinUCB."""
 
     def answers(self, server: Server, upload: Upload) -> list[Directed]:
-        """Send the sender everything."""
+        """Return a download of everything, for the sender."""
         return [Directed(upload.agent, server.download())]
 
 
 @dataclass(frozen=True, slots=True)
 class ToOwed:
-    """Answer every agent whose missing share makes the determinant grow by a ratio: Async-LinUCB.
+    """A download to every agent that lacks enough data: Async-LinUCB.
 
-    What agent j holds is what it last received plus what it has sent since. It is owed the rest,
-    and gets it once det(server) / det(held by j) exceeds ``ratio`` (gamma_D).
+    Agent j holds what it last received and what it has uploaded since. It gets a download once
+    det V of the server exceeds ``ratio`` (gamma_D) times det V of what j holds.
     """
 
     ratio: float
 
     def answers(self, server: Server, upload: Upload) -> list[Directed]:
-        """Send everything to those who are owed enough, and note that they hold it now."""
+        """Return downloads for these agents, and note that they hold everything now."""
         sent = server.held_by(upload.agent).summary.merge(upload.summary)
         server.held[upload.agent] = server.holding(sent)
         whole, download = server.holding(server.statistics.summary), server.download()
@@ -56,14 +56,14 @@ class ToOwed:
 
 @dataclass(frozen=True, slots=True)
 class ToAll:
-    """Ask everyone for what they have, then send everyone everything: DisLinUCB."""
+    """Ask all other agents for uploads; when all are in, a download to every agent: DisLinUCB."""
 
     def answers(self, server: Server, upload: Upload) -> list[Directed]:
-        """Start to collect, go on collecting, or end it."""
+        """Start collecting, wait for further uploads, or send the downloads."""
         if server.waiting_for:
             server.waiting_for.discard(upload.agent)
         elif not upload.count:
-            return []  # a late answer to a sync that is over
+            return []  # an empty upload: the answer to a synchronisation that is over
         else:
             server.waiting_for = set(range(server.agents)) - {upload.agent}
             if server.waiting_for:
