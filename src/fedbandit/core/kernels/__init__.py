@@ -1,1 +1,1 @@
-"""Numbers: functions on arrays, each compiled where numba is installed.."""
+"""Numeric functions on arrays; the costly ones are compiled if numba is installed."""

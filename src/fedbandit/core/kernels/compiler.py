@@ -1,11 +1,11 @@
-"""The compiler, behind one door: numba where it is installed, plain numpy where it is not.
+"""Compile numeric functions with numba if it is installed; run them as plain numpy if not.
 
 A function marked ``@kernel`` is ordinary numpy code. It is compiled at its first call, not when it
-is imported, and the compiled code is kept on disk for the next process. A kernel may call other
+is imported, and the compiled code is cached on disk for the next process. A kernel may call other
 kernels of its own module. ``FEDBANDIT_COMPILE=0`` turns compiling off.
 
-A kernel that must be a loop to be fast, and would crawl as Python, names the numpy function that
-stands in for it where nothing is compiled: ``@kernel_or(plain)``. Tests hold the two equal.
+A kernel that is written as loops, fast when compiled and slow as Python, names a numpy function to
+run without a compiler: ``@kernel_or(plain)``. Tests make sure that the two agree.
 """
 
 import logging
@@ -28,13 +28,14 @@ _NEEDS = ("numba", "scipy")  # numba finds BLAS and LAPACK in scipy
 COMPILES: Final = os.environ.get("FEDBANDIT_COMPILE") != "0" and all(map(find_spec, _NEEDS))
 """Whether kernels are compiled in this process."""
 
-_WORTH_MENTIONING = 1.0  # seconds
+_WORTH_MENTIONING = 1.0  # seconds of compiling that are logged
 
 
 class Kernel(Generic[P, R]):
     """A function that compiles ``source`` when it is first called, or runs ``plain``.
 
-    ``kernel.run(...)`` is ``kernel(...)`` without the third of a microsecond that the detour costs.
+    ``kernel.run(...)`` is the same as ``kernel(...)`` and 0.3 microseconds faster. ``lets_go``:
+    release the GIL while it runs.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class Kernel(Generic[P, R]):
     ) -> None:
         update_wrapper(self, source)
         self.source, self.plain, self._lets_go = source, plain, lets_go
-        self._next_time = "the next process finds it ready"
-        quiet = np.errstate(all="ignore")(plain)  # as compiled code is
+        self._next_time = "later processes load it from the cache"
+        quiet = np.errstate(all="ignore")(plain)  # compiled code does not warn either
         self.run: Callable[P, R] = self._compile_and_run if COMPILES else quiet
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -68,8 +69,8 @@ class Kernel(Generic[P, R]):
         }
         try:
             return cast(Callable[P, R], numba.njit(linked, cache=True, **how))
-        except RuntimeError:  # nowhere to keep it: a read-only install without a home
-            self._next_time = "set NUMBA_CACHE_DIR, and the next process finds it ready"
+        except RuntimeError:  # no directory for the cache: a read-only install without a home
+            self._next_time = "set NUMBA_CACHE_DIR, so that later processes load it from a cache"
             return cast(Callable[P, R], numba.njit(linked, **how))
 
     def _compile_and_run(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -85,14 +86,14 @@ class Kernel(Generic[P, R]):
 
 
 def version() -> str | None:
-    """Return the compiler's version, or None where nothing is compiled."""
+    """Return numba's version, or None if nothing is compiled."""
     from importlib import metadata  # slow to import, and not needed to decide
 
     return metadata.version("numba") if COMPILES else None
 
 
 def load() -> None:
-    """Import the compiler now, with the BLAS that it brings, rather than at the first call."""
+    """Import numba and its BLAS now rather than at the first call of a kernel."""
     if COMPILES:
         for name in _NEEDS:
             import_module(name)
@@ -105,10 +106,10 @@ def kernel(function: Callable[P, R]) -> Kernel[P, R]:
 
 
 def long_kernel(function: Callable[P, R]) -> Kernel[P, R]:
-    """Mark a function that takes so long that other threads should run meanwhile."""
+    """Mark a function as ``kernel`` does; it releases the GIL, since it runs long."""
     return Kernel(function, function, lets_go=True)
 
 
 def kernel_or(plain: Callable[P, R]) -> Callable[[Callable[P, R]], Kernel[P, R]]:
-    """Mark a function to be compiled, and name the one to run where nothing is compiled."""
+    """Mark a function to be compiled, and name the one to run without a compiler."""
     return lambda source: Kernel(source, plain)

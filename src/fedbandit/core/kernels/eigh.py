@@ -1,10 +1,10 @@
-"""Eigenpairs of small symmetric matrices, in half of LAPACK's time.
+"""Eigenvalues and eigenvectors of small symmetric matrices, in half of LAPACK's time.
 
-Every upload and every merge needs the leading eigenvectors of 40 to 100 rows, every observation
-past l those of a sketch that has grown by one row. At these sizes LAPACK works far below the speed
-of the machine, and whole runs take 23 to 28 % longer with it. What stands here is faster because
-loops run over rows that lie together in memory, and only the vectors that are kept are turned back.
-Without a compiler, and for larger matrices, LAPACK it is.
+Every upload and every merge needs the leading eigenvectors of 40 to 100 rows, and with
+cadence="paper" so does every observation, for a sketch with one more row. At these sizes LAPACK is
+far slower than the machine allows: whole runs take 23 to 28 % longer with it. This code is faster
+because its loops run along rows, which are contiguous in memory, and because it computes only the
+eigenvectors that are kept. Without a compiler, and for larger matrices, LAPACK is used.
 """
 
 import numpy as np
@@ -14,16 +14,16 @@ from fedbandit.core.kernels.compiler import COMPILES, kernel, kernel_or, long_ke
 from fedbandit.core.kernels.linalg import Array
 
 _EPSILON = 2.220446049250313e-16
-_MOST_STEPS = 60
-_CLOSE = 1e-9
-_VANISHED = 1e-300
-_NOTHING = 1e-50  # of a matrix whose largest entry is 1; its square is a number
-_STRIDE = 16  # what a compiled loop handles at once; rows are padded to a multiple of it
-_LARGEST_SIDE = 256  # beyond which LAPACK's blocks win
+_MOST_STEPS = 60  # of an iteration, before it is given up
+_CLOSE = 1e-9  # relative change of a root after which one more step is exact
+_VANISHED = 1e-300  # least scale of a matrix
+_NOTHING = 1e-50  # counts as 0 in a matrix whose largest entry is 1; its square does not underflow
+_STRIDE = 16  # numbers that a compiled loop handles at once; rows are padded to a multiple of it
+_LARGEST_SIDE = 256  # LAPACK, which works in blocks, is faster for larger matrices
 
 
 def leading_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
-    """Return all eigenvalues, largest first, and the first ``count`` eigenvectors, as rows.
+    """Return all n eigenvalues, largest first, and the first eigenvectors as rows (count x n).
 
     The matrix (n x n) is symmetric and positive semidefinite. Cost O(n^3).
     """
@@ -37,11 +37,12 @@ def leading_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
 
 @long_kernel
 def halved_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
-    """Return the same, for n > 2: tridiagonal form, two halves, and the row between them.
+    """Return what ``leading_eigenpairs`` does, for n > 2; a value is NaN if QL did not converge.
 
-    The halves are solved by QL, so that with their eigenvectors as axes the matrix is an arrowhead
-    (Gu and Eisenstat 1995); what its leading eigenvectors are in the axes of the tridiagonal form
-    is one product, and reflections turn them back from there.
+    The matrix is made tridiagonal and split at its middle row into two halves, which are solved by
+    QL. In the basis of the halves' eigenvectors the matrix is an arrowhead (Gu and Eisenstat 1995).
+    One product takes the arrowhead's leading eigenvectors back to the tridiagonal form, and the
+    reflections take them back to the matrix.
     """
     n = len(matrix)
     middle = n // 2
@@ -99,7 +100,7 @@ def place(block: Array, into: Array, start: int, factor: float) -> None:
 
 @kernel
 def decreasing(diagonal: Array, middle: int) -> NDArray[np.int64]:
-    """Return where the entries stand, all but the middle one, from the largest on."""
+    """Return the indices of all entries but the middle one, by decreasing entry."""
     order = np.empty(len(diagonal) - 1, dtype=np.int64)
     filled = 0
     for at in range(len(diagonal)):
@@ -116,7 +117,7 @@ def decreasing(diagonal: Array, middle: int) -> NDArray[np.int64]:
 
 @kernel
 def padded(n: int) -> int:
-    """Round up to a whole number of strides."""
+    """Round n up to a multiple of the stride."""
     return (n + _STRIDE - 1) // _STRIDE * _STRIDE
 
 
@@ -124,8 +125,9 @@ def padded(n: int) -> int:
 def tridiagonalise(matrix: Array, factor: float) -> tuple[Array, Array, Array, Array]:
     """Bring a symmetric matrix, scaled, to tridiagonal form by n - 2 reflections I - tau v v^T.
 
-    Returns the diagonal, what stands beside it, tau of every reflection, and its v as a row. Rows
-    are padded with zeros to whole strides and loops start at one, so that none has a slow rest.
+    Returns the diagonal (n), the entries beside it (n, the last 0), tau of every reflection (n),
+    and its v as a row. Rows are padded with zeros to a multiple of the stride, and loops start at
+    one, so that compiled loops have no remainder. Cost O(n^3).
     """
     n, width = len(matrix), padded(len(matrix))
     work = np.zeros((n, width))
@@ -182,8 +184,9 @@ def reflection(row: Array, start: int, end: int, v: Array) -> tuple[float, float
 def ql_iterations(diagonal: Array, beside: Array) -> Array:
     """Make a tridiagonal matrix diagonal, in place, by implicitly shifted QL.
 
-    Returns the eigenvectors as rows, in the order of the diagonal. Entries are at most about 1, so
-    what is below ``_NOTHING`` is. If an eigenvalue does not come out, it is not a number.
+    Returns the eigenvectors as rows (n x n), in the order of the diagonal. Entries must be at most
+    about 1; those below ``_NOTHING`` count as 0. An eigenvalue that does not converge becomes NaN.
+    Cost O(n^3).
     """
     n = len(diagonal)
     vectors = np.zeros((n, padded(n)))
@@ -214,9 +217,9 @@ def ql_iterations(diagonal: Array, beside: Array) -> Array:
 def ql_sweep(diagonal: Array, beside: Array, vectors: Array, first: int, last: int) -> None:
     """Chase a rotation from the end of an unreduced block up to its start.
 
-    Wilkinson's shift makes the first entry beside the diagonal vanish after one to two sweeps. A
-    rotation that vanishes on the way splits the block: the next sweep starts from there. Rotations
-    of the vectors are made by twos, which takes a fifth less time: every other one waits.
+    With Wilkinson's shift the first entry beside the diagonal vanishes after one to two sweeps. A
+    rotation that vanishes on the way splits the block, and the next sweep starts there. Rotations
+    are applied to the vectors two at a time (``waiting``: one is held back), in a fifth less time.
     """
     gap = (diagonal[first + 1] - diagonal[first]) / (2.0 * beside[first])
     reach = gap + np.copysign(np.sqrt(gap * gap + 1.0), gap)
@@ -282,7 +285,7 @@ def rotate_twice(
 
 @kernel
 def turn_back(reflectors: Array, taus: Array, vectors: Array) -> None:
-    """Apply the reflections of ``tridiagonalise``, last first, to rows, in place."""
+    """Apply the reflections of ``tridiagonalise``, last first, to rows in place. Cost O(n^3)."""
     for k in range(len(reflectors) - 3, -1, -1):
         start = (k + 1) // _STRIDE * _STRIDE
         v = reflectors[k, start:]
@@ -299,7 +302,7 @@ def turn_back(reflectors: Array, taus: Array, vectors: Array) -> None:
 def arrowhead_eigh_numpy(
     squares: Array, crossed: Array, corner: float, count: int
 ) -> tuple[Array, Array]:
-    """Return the same by LAPACK, which knows nothing of the arrow. Cost O(n^3)."""
+    """Return what ``arrowhead_eigh`` does, by LAPACK on the dense matrix. Cost O(n^3)."""
     n = len(squares)
     matrix = np.diag(np.append(squares, corner))
     matrix[n, :n] = matrix[:n, n] = crossed
@@ -317,14 +320,14 @@ def arrowhead_eigh(
     z = ``crossed`` and a = ``corner``, and must be positive semidefinite: the Gram matrix of n
     orthogonal rows and one more. Its eigenvalues interlace with s.
 
-    Eigenvectors are those of the nearby matrix of which the computed roots are the exact
-    eigenvalues (Gu and Eisenstat 1995), and so are orthogonal to working precision. Poles that
-    coincide are moved apart, and weights that vanish are raised, by a unit of rounding.
+    Eigenvectors are those of the nearby matrix whose exact eigenvalues are the computed ones (Gu
+    and Eisenstat 1995), so they are orthogonal to working precision. Equal entries of s are moved
+    apart, and zeros in z raised, by a unit of rounding.
 
-    Cost O(n^2): some five steps of n divisions for each eigenvalue.
+    Cost O(n^2): about five steps of n divisions for each eigenvalue.
     """
     n = len(squares)
-    rounding = max(_EPSILON * (squares[0] + corner), 1e-150)  # whose square is not 0
+    rounding = max(_EPSILON * (squares[0] + corner), 1e-150)  # so that its square is not 0
     poles = squares.copy()
     for j in range(1, n):
         poles[j] = min(poles[j], poles[j - 1] - rounding)
@@ -364,12 +367,12 @@ def _secular_root(
 ) -> tuple[int, float]:
     """Return the root of mu - a - sum w_j / (mu - p_j) between two poles, and its nearest pole.
 
-    The root is returned as its distance from that pole, which keeps all its digits, and ``offsets``
-    is filled with those of the other poles. At each
-    step the near pole stays as it is and the rest of the equation is replaced by its tangent: that
-    leaves a quadratic to solve. A step out of the bracket becomes a bisection.
+    The root is returned as its distance from that pole, which keeps all its digits; ``offsets`` is
+    filled with the distances of all poles from it. Each step keeps the term of the near pole and
+    replaces the rest of the equation by its tangent, which leaves a quadratic to solve. A step that
+    leaves the bracket is replaced by a bisection. Cost O(n) a step.
     """
-    middle = 0.5 * (top - bottom)  # from the bottom: poles may be neighbours in floating point
+    middle = 0.5 * (top - bottom)  # relative to bottom: poles may be adjacent floats
     value = bottom - corner + middle
     for j in range(len(poles)):
         value -= weights[j] / (bottom - poles[j] + middle)
@@ -381,7 +384,7 @@ def _secular_root(
     low = bottom - origin if value > 0.0 else bottom - origin + middle
     high = bottom - origin + middle if value > 0.0 else top - origin
     least, most, root = low, high, 0.5 * (low + high)
-    weights[near] = 0.0  # the near pole's share would drown the others'
+    weights[near] = 0.0  # its term would swamp the digits of the others
     for _ in range(_MOST_STEPS):
         total, slope = 0.0, 0.0
         for j in range(len(poles)):

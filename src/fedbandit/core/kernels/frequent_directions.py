@@ -1,4 +1,4 @@
-"""Frequent Directions: fewer rows that say almost as much (Liberty 2013; paper, Algs. 1 and 2)."""
+"""Frequent Directions (Liberty 2013; paper, Algs. 1 and 2): shrink rows, keep most of X^T X."""
 
 import numpy as np
 
@@ -10,16 +10,16 @@ _EPSILON = 2.220446049250313e-16
 
 
 def shrink(rows: Array, size: int) -> tuple[Array, float]:
-    """Make at most size - 1 orthogonal rows of m, and say what was shed.
+    """Turn m rows (m x d) into at most size - 1 orthogonal rows; also return what was shed.
 
     With the eigenvalues g_1 >= g_2 >= ... of rows rows^T (the squared singular values of rows) and
     delta = g_size (0 if there are fewer), the kept rows are sqrt(g_i - delta) v_i (paper, Alg. 1
     lines 7-10 and Alg. 2 lines 3-6). With fewer than ``size`` rows nothing is shed and the rows are
     only made orthogonal.
 
-    Returns the rows, largest first, and what was shed: delta, or a little more where a direction
-    is dropped because rounding has drowned it. Cost O(r^3 + r m d) with r = min(m, d): the smaller
-    of rows rows^T and rows^T rows is factorised.
+    Returns the rows S, largest first, and ``shed``, with S^T S <= X^T X <= S^T S + shed I for
+    X = rows. It is delta, or a little more if a direction is dropped as mere rounding error. Cost
+    O(r^3 + r m d) with r = min(m, d): the smaller of rows rows^T and rows^T rows is factorised.
     """
     m, d = rows.shape
     rank = min(m, d)
@@ -37,11 +37,12 @@ def shrink(rows: Array, size: int) -> tuple[Array, float]:
 
 @kernel
 def shed_one(rows: Array, squares: Array) -> tuple[int, Array, float]:
-    """Make l - 1 orthogonal rows of l - 1 such rows and one more, in place; shed the rest.
+    """Shrink l rows (l x d) to at most l - 1, in place, if only the last is not orthogonal.
 
-    As ``shrink``, where all rows but the last are orthogonal with decreasing squared norms
-    ``squares``: a rank-one update in O(l^2) and a rotation in O(l^2 d). Returns how many rows are
-    kept, largest first, their squared norms and what was shed.
+    The same as ``shrink`` with size l (paper, Alg. 1 lines 6-10), by a rank-one update in O(l^2)
+    and a rotation in O(l^2 d). ``squares`` (l - 1) are the decreasing squared norms of the
+    orthogonal rows. Returns how many rows are kept, largest first, their squared norms, and what
+    was shed.
     """
     n = len(rows) - 1
     crossed = np.dot(rows, rows[n])

@@ -1,8 +1,8 @@
-"""The arithmetic, as functions on arrays. Shapes: S is k x d, gram is m x m, arms is K x d.
+"""Linear algebra with sketches and Gram matrices.
 
-A sketch stands for the matrix cI + S^T S, where the rows of S are mutually orthogonal with squared
-norms s. Everything about that matrix then follows from k numbers and products with S; no d x d
-array is ever formed.
+A sketch is S (``rows``, k x d) with orthogonal rows of squared norms s (``squares``, k), and stands
+for the matrix V = cI + S^T S with c = ``ridge``. Determinant, inverse and widths of V follow from
+k numbers and products with S; no d x d array is formed. ``arms`` is K x d, x is one arm (d).
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ from fedbandit.core.kernels.compiler import kernel, kernel_or
 Array = NDArray[np.float64]
 
 LARGEST: Final = 1e140
-"""What the square of an observation, or of arm times reward, must stay under."""
+"""Upper limit of |x|^2 and of |r x|^2 for an observation, so that sums of squares stay finite."""
 
 
 def read_only(array: Array) -> Array:
@@ -26,10 +26,13 @@ def read_only(array: Array) -> Array:
 
 
 def triangle_of(rows: Array) -> Array:
-    """Return d rows with the Gram matrix of m > d. Cost O(m d^2), by QR only where need be."""
+    """Return d rows with the Gram matrix of m > d rows (m x d). Cost O(m d^2).
+
+    By Cholesky, or QR if the rows do not span all d directions.
+    """
     try:
         return np.asarray(np.linalg.cholesky(rows.T @ rows).T, dtype=np.float64)
-    except np.linalg.LinAlgError:  # the rows do not span all directions
+    except np.linalg.LinAlgError:
         return np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64)
 
 
@@ -57,14 +60,15 @@ def sketch_squared_widths(rows: Array, squares: Array, ridge: float, arms: Array
 def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, shed: float) -> float:
     """Return log det((c + p) I + S^T S + P^T P) - log det(cI + S^T S), the paper's trigger.
 
-    P are the pending rows (n x d, orthogonal or not) and p is what they have shed. By the matrix
-    determinant lemma, with c' = c + p and Q = S P^T, this is
+    P are the pending rows (n x d, orthogonal or not) and p = ``shed`` is what they have shed
+    (paper, Alg. 1: an agent uploads once this exceeds log(1 + alpha)). By the matrix determinant
+    lemma, with c' = c + p and Q = S P^T, it is
 
         (d - k) log(c'/c) + sum log((s_i + c')/(s_i + c))
         + log det(I + (P P^T - Q^T diag(s + c')^{-1} Q)/c').
 
-    With more rows than columns the whole matrix is taken as it is. Cost O((k + n) n d + n^3), or
-    O((k + n) d^2 + d^3), where the paper's SVD of [S; P] costs O((k + n)^2 d).
+    Cost O((k + n) n d + n^3). For n > d the d x d matrix is factorised, in O((k + n) d^2 + d^3).
+    The paper's SVD of [S; P] costs O((k + n)^2 d).
     """
     try:
         return float(_growth_by_cholesky(rows, squares, ridge, pending, shed))
@@ -95,9 +99,9 @@ def _growth_by_cholesky(
 
 
 def gram_growth(inverse: Array, pending: Array) -> float:
-    """Return log det(V + P^T P) - log det V = log det(I + P V^{-1} P^T), from V^{-1}.
+    """Return log det(V + P^T P) - log det V = log det(I + P V^{-1} P^T), from V^{-1} (d x d).
 
-    Cost O(n d^2 + n^3) for n pending rows.
+    P are the pending rows (n x d). Cost O(n d^2 + n^3).
     """
     inner = pending @ inverse @ pending.T
     try:
@@ -109,10 +113,10 @@ def gram_growth(inverse: Array, pending: Array) -> float:
 
 
 def spd_inverse(matrix: Array, ridge: float) -> tuple[Array, float]:
-    """Return (A + cI)^{-1} and log det(A + cI) for a positive semidefinite A. Cost O(d^3).
+    """Return (A + cI)^{-1} and log det(A + cI) for a positive semidefinite A (d x d). Cost O(d^3).
 
-    Where rounding has made A + cI anything but positive definite, eigenvalues below c are taken
-    for c, which they cannot be under.
+    If rounding errors make A + cI indefinite, eigenvalues below c are raised to c, their least
+    possible value.
     """
     raised = matrix + ridge * np.eye(len(matrix))
     try:
@@ -142,12 +146,12 @@ def row_products(one: Array, other: Array) -> Array:
 
 
 def fits(x: Array, reward: float) -> bool:
-    """Say whether the squares of an observation stay clear of the end of the numbers."""
+    """Say whether an observation is small enough for its squares, see ``LARGEST``."""
     return bool(x @ x * max(1.0, reward * reward) < LARGEST)
 
 
 def append_row_numpy(rows: Array, filled: int, moment: Array, x: Array, reward: float) -> float:
-    """Append as ``append_row``."""
+    """Do what ``append_row`` does, by numpy."""
     if not fits(x, reward):
         return -1.0
     rows[filled] = x
@@ -157,9 +161,9 @@ def append_row_numpy(rows: Array, filled: int, moment: Array, x: Array, reward: 
 
 @kernel_or(append_row_numpy)
 def append_row(rows: Array, filled: int, moment: Array, x: Array, reward: float) -> float:
-    """Write x below the filled rows, add reward x to the moment, return |x|^2. Cost O(d).
+    """Write x to rows[filled], add reward x to the moment, and return |x|^2. Cost O(d).
 
-    An observation so large that its square could overflow is not written, and gives -1.
+    Returns -1, and writes nothing, if the observation's squares could overflow.
     """
     square = 0.0
     for i in range(len(x)):
@@ -175,7 +179,7 @@ def append_row(rows: Array, filled: int, moment: Array, x: Array, reward: float)
 def absorb_into_gram_numpy(
     matrix: Array, inverse: Array, moment: Array, x: Array, reward: float
 ) -> float:
-    """Absorb as ``absorb_into_gram``."""
+    """Do what ``absorb_into_gram`` does, by numpy."""
     if not fits(x, reward):
         return -1.0
     solved = inverse @ x
@@ -190,11 +194,11 @@ def absorb_into_gram_numpy(
 def absorb_into_gram(
     matrix: Array, inverse: Array, moment: Array, x: Array, reward: float
 ) -> float:
-    """Add x x^T to a matrix, and to V in V^{-1} (Sherman-Morrison); return x^T V^{-1} x.
+    """Add x x^T to ``matrix`` and to V, reward x to ``moment``; return x^T V^{-1} x. Cost O(d^2).
 
-    All change in place; the moment grows by reward x. The log determinant of V grows by
-    log(1 + what is returned). Cost O(d^2). An observation so large that its square could overflow
-    is not absorbed, and gives -1.
+    ``inverse`` is V^{-1} (d x d), updated by Sherman-Morrison; all arrays change in place. log det
+    V grows by log(1 + the result), for V before the update. Returns -1, and changes nothing, if the
+    observation's squares could overflow.
     """
     if not np.dot(x, x) * max(1.0, reward * reward) < LARGEST:
         return -1.0
@@ -210,7 +214,7 @@ def absorb_into_gram(
 
 
 def skew_numpy(rows: Array) -> tuple[float, float]:
-    """Return the same by numpy."""
+    """Return what ``skew`` does, by numpy."""
     products = rows @ rows.T
     beside = np.abs(products - np.diag(products.diagonal()))
     return float(products.max(initial=0.0)), float(beside.max(initial=0.0))
@@ -218,9 +222,9 @@ def skew_numpy(rows: Array) -> tuple[float, float]:
 
 @kernel_or(skew_numpy)
 def skew(rows: Array) -> tuple[float, float]:
-    """Return the largest square of a row, and the largest product of two rows, by size.
+    """Return the largest squared norm of a row, and the largest |<x, y>| of two rows (k x d).
 
-    The first is not a number where an entry is none. Cost O(k^2 d).
+    The first is NaN if an entry is NaN. Cost O(k^2 d).
     """
     square, product, everything = 0.0, 0.0, 0.0
     for i in range(len(rows)):

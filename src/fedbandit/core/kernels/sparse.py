@@ -1,4 +1,4 @@
-"""Arms that are mostly zeros, as scipy's compressed sparse rows hold them."""
+"""Sparse arms, in the compressed sparse rows (CSR) of scipy."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from fedbandit.core.kernels.ucb import Integers, row_sums
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseArms:
-    """K arms of ``dimension`` features; entries of arm k are at ``indptr[k]`` to ``indptr[k + 1]``.
+    """K sparse arms of d = ``dimension`` features.
 
-    A copy of what was given, each entry once. scipy itself is not needed to hold or read it.
+    The entries of arm k are ``data[indptr[k]:indptr[k + 1]]``, in the columns ``indices`` of the
+    same range, each column at most once. A copy of the caller's matrix; scipy is not needed.
     """
 
     data: Array
@@ -38,21 +39,21 @@ class SparseArms:
         return dense
 
     def dense(self) -> Array:
-        """Return all arms, K x d."""
+        """Return all arms as a dense K x d array."""
         return np.array([self[arm] for arm in range(len(self))])
 
     def squares(self) -> Array:
-        """Return |x|^2 for every arm."""
+        """Return |x|^2 for every arm (K). Cost O(nnz)."""
         return row_sums(self.data * self.data, self.indptr)
 
     def times(self, theta: Array) -> Array:
-        """Return <x, theta> for every arm."""
+        """Return <x, theta> for every arm (K). Cost O(nnz)."""
         return row_sums(self.data * theta[self.indices], self.indptr)
 
 
 @runtime_checkable
 class SparseLike(Protocol):
-    """Whatever can turn itself into compressed sparse rows: scipy's matrices and arrays."""
+    """Anything with ``tocsr``: the sparse matrices and arrays of scipy."""
 
     def tocsr(self) -> Any:
         """Return it in compressed sparse rows."""
@@ -60,12 +61,12 @@ class SparseLike(Protocol):
 
 
 def sparse_arms(arms: SparseLike) -> SparseArms:
-    """Return a copy of scipy's sparse arms in float64, in compressed rows, each entry once.
+    """Return a copy of scipy's sparse arms in float64, duplicate entries added up.
 
-    Raises ValueError for what is not a matrix of real numbers, or has entries outside it.
+    Raises ValueError unless it is a matrix of real numbers with all entries inside.
     """
     if getattr(arms, "ndim", 0) != 2 or getattr(arms, "dtype", np.dtype(object)).kind not in "fiub":
-        raise ValueError("sparse arms that are no matrix of real numbers")
+        raise ValueError("a sparse array that is not a matrix of real numbers")
     rows = arms.tocsr().astype(np.float64)
     _check_places(rows.indices, rows.indptr, rows.shape[1])
     if not rows.has_canonical_format:
@@ -76,8 +77,8 @@ def sparse_arms(arms: SparseLike) -> SparseArms:
 
 
 def _check_places(indices: Integers, indptr: Integers, columns: int) -> None:
-    """Raise ValueError for entries that lie nowhere: compiled code would read them all the same."""
+    """Raise ValueError for entries outside the matrix: compiled code would not notice them."""
     inside = not len(indices) or (indices.min() >= 0 and indices.max() < columns)
     ordered = indptr[0] == 0 and indptr[-1] <= len(indices) and (np.diff(indptr) >= 0).all()
     if not (inside and ordered):
-        raise ValueError("sparse arms with entries outside the matrix")
+        raise ValueError("a sparse matrix with entries outside its shape")

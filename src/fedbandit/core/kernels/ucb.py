@@ -1,8 +1,9 @@
-"""The comparisons that decide: which arm to play, and whether a growth exceeds its threshold.
+"""UCB scores, and the comparisons that decide: the best arm, and growth against a threshold.
 
-Arms are K x d, or sparse: ``data``, ``indices`` and ``indptr`` as in compressed sparse rows. Every
-function that decides returns -1, and writes nothing, if a score is not finite; else it fills
-``widths`` with x^T V^{-1} x of every arm, for the observation that follows.
+Arms are K x d, or sparse: ``data``, ``indices`` and ``indptr`` of compressed sparse rows. The
+functions that choose return -1, and write nothing, if a score is not finite. Otherwise they copy
+the arms to ``shown`` and write x^T V^{-1} x of every arm to ``widths`` (K), for the observation
+that follows.
 """
 
 from itertools import pairwise
@@ -17,22 +18,22 @@ from fedbandit.core.kernels.linalg import Array, row_products_numpy, sketch_squa
 Integers = NDArray[np.int64]
 
 MARGIN: Final = 1e-9
-"""What is closer than this counts as equal, wherever a comparison decides something.
+"""Relative difference below which scores, or growth and threshold, count as equal.
 
 With unit arms and ridge 1 the first choice is an exact tie, and with alpha = 1 so is the first
-trigger. Rounding would then decide, and two correct programs would part ways.
+trigger. Without a margin rounding would decide, and differently on different machines.
 """
 
 
 def exceeds(value: float, threshold: float) -> bool:
-    """Say whether a growth lies above its threshold by more than the margin."""
+    """Say whether a value is above its threshold by more than the margin."""
     return value > threshold + MARGIN * max(1.0, abs(threshold))
 
 
 def first_best_numpy(scores: Array) -> int:
-    """Return the first arm whose score is the best, or -1 if a score is not finite.
+    """Return the index of the best of K scores, or -1 if a score is not finite.
 
-    Scores count as equal if they differ by less than the margin times the largest of them.
+    Scores within the margin (times the largest |score|) of the best count as equal; the first wins.
     """
     if not np.isfinite(scores.sum()):
         return -1
@@ -41,7 +42,7 @@ def first_best_numpy(scores: Array) -> int:
 
 @kernel_or(first_best_numpy)
 def first_best(scores: Array) -> int:
-    """Return the first arm whose score is the best, or -1 if a score is not finite."""
+    """Return the index of the best of K scores, or -1 if a score is not finite."""
     best, largest, total = scores[0], 0.0, 0.0
     for score in scores:
         best, largest, total = max(best, score), max(largest, abs(score)), total + score
@@ -54,7 +55,7 @@ def first_best(scores: Array) -> int:
 
 
 def first_best_of_each(scores: Array) -> Integers:
-    """Return ``first_best`` of every row of finite scores."""
+    """Return ``first_best`` of every row of finite scores (B x K)."""
     bar = scores.max(axis=1) - MARGIN * np.abs(scores).max(axis=1)
     best: Integers = np.argmax(scores >= bar[:, None], axis=1)
     return best
@@ -62,7 +63,7 @@ def first_best_of_each(scores: Array) -> Integers:
 
 @kernel
 def keep(arms: Array, shown: Array, squared: Array, widths: Array) -> None:
-    """Copy arms and squared widths; the loop is what the compiler makes the fastest copy of."""
+    """Copy arms and squared widths, as loops: numba's fastest way to copy."""
     for k in range(arms.shape[0]):
         widths[k] = squared[k]
         for i in range(arms.shape[1]):
@@ -79,7 +80,7 @@ def sketch_ucb_numpy(
     shown: Array,
     widths: Array,
 ) -> int:
-    """Decide as ``sketch_ucb``."""
+    """Choose as ``sketch_ucb`` does, by numpy."""
     squared = sketch_squared_widths(rows, squares, ridge, arms)
     chosen = first_best_numpy(arms @ theta + radius * np.sqrt(squared))
     if chosen >= 0:
@@ -98,10 +99,10 @@ def sketch_ucb(
     shown: Array,
     widths: Array,
 ) -> int:
-    """Return the arm with the best <theta, x> + beta |x|_{V^-1}, V = cI + S^T S.
+    """Return the arm with the best <theta, x> + beta |x|_{V^-1}, V = cI + S^T S (Alg. 1 line 3).
 
-    Keeps a copy of the arms in ``shown``. Cost O(K k d): one product of the arms with the sketch,
-    and one pass over the arms.
+    S is ``rows`` (k x d), with squared norms ``squares`` (k) and c = ``ridge``. Cost O(K k d): one
+    product of the arms with S, and one pass over the arms.
     """
     projected = np.dot(arms, rows.T)
     weights = 1.0 / (squares + ridge)
@@ -124,7 +125,7 @@ def sketch_ucb(
 def gram_ucb_numpy(
     arms: Array, theta: Array, radius: float, inverse: Array, shown: Array, widths: Array
 ) -> int:
-    """Decide as ``gram_ucb``."""
+    """Choose as ``gram_ucb`` does, by numpy."""
     squared = np.maximum(row_products_numpy(arms @ inverse, arms), 0.0)
     chosen = first_best_numpy(arms @ theta + radius * np.sqrt(squared))
     if chosen >= 0:
@@ -136,7 +137,10 @@ def gram_ucb_numpy(
 def gram_ucb(
     arms: Array, theta: Array, radius: float, inverse: Array, shown: Array, widths: Array
 ) -> int:
-    """Return the arm with the best <theta, x> + beta |x|_{V^-1}, from V^{-1}. Cost O(K d^2)."""
+    """Return the arm with the best <theta, x> + beta |x|_{V^-1}, from V^{-1} (d x d).
+
+    Cost O(K d^2).
+    """
     solved = np.dot(arms, inverse)
     squared, scores = np.empty(len(arms)), np.empty(len(arms))
     for k in range(len(arms)):
@@ -153,10 +157,12 @@ def gram_ucb(
 
 
 def row_sums(values: Array, indptr: Integers) -> Array:
-    """Return the sums over every sparse row's entries, along the last axis of values."""
+    """Return the sum of every sparse row's entries (..., K), for values (..., nnz)."""
     padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
     sums: Array = np.add.reduceat(padded, indptr[:-1], axis=-1)
-    sums[..., indptr[:-1] == indptr[1:]] = 0.0  # an empty row: reduceat has taken the next entry
+    sums[..., indptr[:-1] == indptr[1:]] = (
+        0.0  # empty rows, for which reduceat takes the next entry
+    )
     return sums
 
 

@@ -194,8 +194,8 @@ class Memory(Protocol):
     def check(self, statistics: Statistics, /, *, strict: bool = False) -> None:
         """Raise InvalidMessage unless this memory can merge the statistics.
 
-        ``strict``: allow half as much rounding error, so that a later check of the same values,
-        stored and read again, passes.
+        ``strict``: check trusted summaries too, and allow half as much rounding error, so that a
+        receiver's own check is sure to pass.
         """
         ...
 

@@ -132,7 +132,7 @@ class Narrow:
 
     @property
     def download_scalars(self) -> int:
-        """k more than for an upload: the paper's H."""
+        """Those of an upload and k more, the paper's H."""
         return self.upload_scalars + len(self.codes)
 
     def times(self, y: Array) -> Array:

@@ -74,7 +74,7 @@ class SketchReading:
 
     @property
     def inflation(self) -> float:
-        """c / e, at least 1, for the ridges c and e of V and of estimates (see ``theory.radius``).
+        """The ratio c / e, at least 1, of the ridges of V and of estimates (``theory.radius``).
 
         S^T S + e I >= (e / c) (S^T S + c I) for e <= c.
         """
