@@ -107,7 +107,7 @@ class Broken:
 
 BROKEN = {
     "agent": (Broken(agent=5), "round 0: got agent 5; expected an agent from 0 to 1"),
-    "short tape": (Broken(length=3), "round 3: got the end of the tape; expected 9 rounds"),
+    "short tape": (Broken(length=3), "round 3: got no more rounds; expected 9 rounds"),
     "means": (Broken(means=(1.0,)), "round 0: got means .*; expected 2 finite numbers"),
     "rewards": (Broken(rewards=(1.0, np.nan)), "round 0: got rewards .*; expected 2 finite"),
 }

@@ -1,5 +1,8 @@
 """Federated contextual linear bandits that send sketches, not data.
 
+A *recipe* is an algorithm with its parameters; ``simulate`` plays it on a *world*. ``connect``
+makes an agent on a device that learns with others by way of a coordinator.
+
 >>> import fedbandit as fb
 >>> world = fb.worlds.Synthetic(dimension=5, arms=3, agents=2, seed=0)
 >>> recipe = fb.FSCLB(dimension=5, sketch_size=3, agents=2, radius=0.3)
@@ -75,7 +78,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import the agents on devices when they are asked for: simulations do without them."""
+    """Import the client, for agents on devices, at first use: simulations do not need it."""
     if name in ("ConnectedAgent", "Decision", "connect"):
         from fedbandit import client
 
@@ -84,5 +87,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List what is imported on demand as well."""
+    """Return all public names, also those that are imported at first use."""
     return sorted({*globals(), *__all__})

@@ -1,53 +1,54 @@
-"""Every error that fedbandit raises on purpose.
+"""All errors that fedbandit raises on purpose, in one tree.
 
 ::
 
     FedbanditError
-    ├── LocalError               something on this side has to change
-    │   ├── InvalidParameter     a recipe, world or spec was asked for something that cannot be
-    │   ├── InvalidArms          the arms given to ``choose``
-    │   ├── InvalidReward        the reward given to ``observe``
-    │   ├── OutOfOrder           ``observe`` without a ``choose``
-    │   ├── InvalidState         a saved state that does not fit
-    │   ├── UnknownName          a name that is not there, with the nearest one that is
+    ├── LocalError               something in this program or on this machine has to change
+    │   ├── InvalidParameter     a parameter of a recipe, world or spec is out of range
+    │   ├── InvalidArms          arms of the wrong shape, or not finite
+    │   ├── InvalidReward        a reward that is not a finite number
+    │   ├── OutOfOrder           a call that is not possible yet: ``observe`` before ``choose``
+    │   ├── InvalidState         a saved state that is damaged or of another recipe
+    │   ├── UnknownName          a name that does not exist, with the nearest one that does
     │   │   └── UnknownParameter a parameter that a recipe does not have
     │   ├── DataError            a data set that cannot be read or used
-    │   ├── OutputError          a place that cannot be written
+    │   ├── OutputError          a file or directory that cannot be written
     │   ├── StoreError           a coordinator's store that cannot be opened, read or written
-    │   ├── MissingExtra         an optional dependency is not installed
-    │   ├── UnknownDecision      a reward for a decision that is not open here
-    │   ├── SettledDecision      a reward for a decision that has its reward already
-    │   ├── DuplicateDecision    an id of the caller's own that was used before
-    │   └── Closed               an agent that was closed
+    │   ├── MissingExtra         an optional dependency that is not installed
+    │   ├── UnknownDecision      a reward for a decision that is not open
+    │   ├── SettledDecision      a reward for a decision that already has its reward
+    │   ├── DuplicateDecision    a decision id that was used before
+    │   └── Closed               a call of an agent that was closed
     └── RemoteError              the other side, or what it sent, is at fault
         ├── InvalidMessage       a message that does not fit this agent or server
         ├── Unreachable          no answer from the coordinator, or "not now": try again later
-        └── Refused              the coordinator says no, and trying again alone will not help
+        └── Refused              the coordinator refused; the same request will be refused again
 
-A message says who complains, what came, what was expected and what to do. State is left as it was.
+A message says in one sentence what is wrong, and then what to do. The object that raised it has not
+changed.
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_ALIKE = 0.6  # of 1: how alike two names are before one is taken for the other
-_SHOWN = 20  # names that an error lists; a store may have thousands
+_ALIKE = 0.6  # similarity, from 0 to 1, above which a name is offered for another
+_SHOWN = 20  # names that an error lists at most; a store may have thousands
 
 
 class FedbanditError(Exception):
-    """The root: catch this to catch everything that fedbandit raises on purpose."""
+    """Base class of all errors that fedbandit raises on purpose."""
 
 
 class LocalError(FedbanditError):
-    """Something on this side has to change."""
+    """Something in this program or on this machine has to change."""
 
 
 class InvalidParameter(LocalError, ValueError):
-    """A recipe, world or spec was asked for something that cannot be."""
+    """A parameter of a recipe, a world, a spec or a call is missing or out of range."""
 
 
 class InvalidArms(LocalError, ValueError):
-    """The arms given to ``choose`` are not a finite K x d matrix with K >= 1."""
+    """The arms are not a finite K x d matrix with K >= 1, or are too large."""
 
 
 class InvalidReward(LocalError, ValueError):
@@ -55,11 +56,11 @@ class InvalidReward(LocalError, ValueError):
 
 
 class OutOfOrder(LocalError, RuntimeError):
-    """An arm was named by its index, but no arms have been shown."""
+    """A call that is not possible now, such as ``observe(0, r)`` before any ``choose``."""
 
 
 class InvalidState(LocalError, ValueError):
-    """A saved state does not belong to this recipe, or is not whole."""
+    """A saved state is damaged, incomplete, or of another recipe."""
 
 
 class UnknownName(LocalError, LookupError):
@@ -71,15 +72,15 @@ class UnknownParameter(UnknownName, TypeError):
 
 
 class DataError(LocalError, ValueError):
-    """A data set cannot be read, or is not what a world can be made of."""
+    """A data set cannot be read, or no world can be made of it."""
 
 
 class OutputError(LocalError, OSError):
-    """A place that cannot be written."""
+    """A file or directory cannot be written."""
 
 
 class StoreError(LocalError, OSError):
-    """A coordinator's store cannot be opened, read or written, or is away for now."""
+    """A coordinator's store cannot be opened, read or written, perhaps only for now."""
 
 
 class MissingExtra(LocalError, ImportError):
@@ -87,15 +88,15 @@ class MissingExtra(LocalError, ImportError):
 
 
 class UnknownDecision(LocalError, LookupError):
-    """No open decision has this id: it was never made here, or was given up."""
+    """No open decision has this id: it was never made here, or was forgotten."""
 
 
 class SettledDecision(LocalError, LookupError):
-    """The decision has its reward already; nothing was counted twice."""
+    """The decision already has its reward; the second one was not counted."""
 
 
 class DuplicateDecision(LocalError, ValueError):
-    """An id that the caller chose for a decision was used before."""
+    """The id that the caller gave a new decision was used before."""
 
 
 class Closed(LocalError, RuntimeError):
@@ -109,7 +110,7 @@ class RemoteError(FedbanditError):
 class InvalidMessage(RemoteError, ValueError):
     """A message does not fit the agent or server that received it.
 
-    ``field`` is the dotted name of the part at fault, where that is known.
+    ``field`` is the dotted name of the field at fault, or "" if it is not known.
     """
 
     def __init__(self, message: str, *, field: str = "") -> None:
@@ -126,7 +127,7 @@ class Unreachable(RemoteError, ConnectionError):
 
 
 class Refused(RemoteError):
-    """The coordinator said no, with this HTTP ``status``, about a ``field`` where it named one."""
+    """The coordinator refused, with this HTTP ``status``, because of ``field`` (or "")."""
 
     def __init__(self, message: str, *, status: int, field: str = "") -> None:
         super().__init__(message)
@@ -134,12 +135,12 @@ class Refused(RemoteError):
 
 
 def complaint(who: str, *, got: object, expected: str, fix: str) -> str:
-    """One sentence pattern for every error: who, what came, what was expected, what to do."""
+    """Return the text of an error about a value that was got: what, expected, and the fix."""
     return f"{who}: got {got}; expected {expected}. {fix}"
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
-    """Return the valid name that was begun or misspelt, whatever its case, or None."""
+    """Return the valid name that ``name`` abbreviates or misspells, ignoring case, or None."""
     folded, given = {each.casefold(): each for each in valid}, name.casefold()
     begun = [each for each in folded if len(given) > 1 and each.startswith(given)]
     close = begun if len(begun) == 1 else get_close_matches(given, folded, n=1, cutoff=_ALIKE)
@@ -147,11 +148,10 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
 
 
 def unknown(kind: str, name: str, valid: Iterable[str]) -> UnknownName:
-    """Return the error for a name that does not exist, offering the nearest valid one."""
+    """Return the error for a name that does not exist, with the nearest valid one."""
     names = sorted(valid)
     if not names:
-        expected, fix = f"a {kind}, and there is none yet", "Make one first."
-        return UnknownName(complaint(kind, got=repr(name), expected=expected, fix=fix))
+        return UnknownName(f"{kind}: {name!r} does not exist; there is no {kind} yet. Create one.")
     meant = nearest(name, names)
     fix = f"Did you mean {meant!r}?" if meant else "Pick one of those."
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
@@ -162,10 +162,5 @@ def unknown(kind: str, name: str, valid: Iterable[str]) -> UnknownName:
 def missing_extra(package: str, extra: str, purpose: str) -> MissingExtra:
     """Return the error for an optional dependency that is not installed."""
     return MissingExtra(
-        complaint(
-            purpose,
-            got=f"no installed {package}",
-            expected=f"the extra {extra!r}",
-            fix=f"Run: pip install 'fedbandit[{extra}]'.",
-        )
+        f"{purpose} needs {package}, which is not installed. Run: pip install 'fedbandit[{extra}]'."
     )

@@ -1,4 +1,4 @@
-"""A lock file that one process holds at a time; the system releases it even if we are killed."""
+"""A lock file that one process holds at a time; the system releases it if the process dies."""
 
 import os
 import sys
@@ -9,10 +9,10 @@ if sys.platform != "win32":
 
 
 def acquire(path: Path, *, mode: int = 0o600) -> int | None:
-    """Lock a file, made if need be, and return its handle; None if another process holds it.
+    """Create and lock a file, and return its handle; None if another process holds the lock.
 
-    Where the platform or the file system has no such locks (Windows, some network disks), the
-    handle is returned and keeps no one out. Raises OSError if the file cannot be opened.
+    On Windows, and on file systems without locks (some network disks), the handle is returned
+    without a lock. Raises OSError if the file cannot be opened.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, mode=mode)
     if sys.platform == "win32":

@@ -1,4 +1,4 @@
-"""Play a recipe on a world, all agents and the server in one process."""
+"""Simulate a recipe on a world: all agents and the server in one process, no network."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -24,12 +24,14 @@ from fedbandit.worlds.round import Round, World
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """What happened, round by round; every array has one entry a round.
+    """The result of ``simulate``: arrays with one entry per round.
 
-    ``reward``, ``arm``, ``agent``, ``uploaded`` and ``seconds`` are of the round alone; ``regret``,
-    ``uploads``, ``scalars`` and ``bytes`` are sums up to and including it. Scalars are counted by
-    the paper's rule and bytes as encoded, both directions together. Seconds cover choosing,
-    observing and merging, not the world.
+    Of each round alone: ``reward``; ``arm``, the index that was played; ``agent``, which played;
+    ``uploaded``, whether there was an upload; ``seconds`` for choosing, observing and merging,
+    without the world.
+
+    Sums up to and including each round: ``regret``; ``uploads``; ``scalars``, the numbers in all
+    messages, counted as the paper does; ``bytes`` of all encoded messages. Both directions count.
     """
 
     regret: NDArray[np.float64]
@@ -56,10 +58,10 @@ class Trace:
 
 
 def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
-    """Play ``rounds`` rounds and return what happened.
+    """Play ``rounds`` rounds of a recipe on a world and return the trace.
 
-    Messages arrive at once and in order. The trace depends on recipe, world and rounds alone, but
-    for ``seconds``.
+    Messages arrive at once and in order. All of the trace but ``seconds`` is determined by recipe,
+    world and rounds. The world must have the recipe's dimension, and at most as many agents.
     """
     _check(recipe, world, rounds)
     warm_up(recipe)
@@ -69,7 +71,7 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
         table[t] = _round(agents, server, t, this)
         played += 1
     if played < rounds:
-        raise _bad_round(played, "the end of the tape", f"{rounds} rounds")
+        raise _bad_round(played, "no more rounds", f"{rounds} rounds")
     gap, reward, arm, agent, uploads, scalars, sizes, seconds = table.T.copy()
     return Trace(
         regret=gap.cumsum(),
@@ -85,7 +87,7 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
 
 
 class Played(NamedTuple):
-    """One round of a trace: what is not yet summed up."""
+    """One round of a trace, before sums are taken. ``gap``: the regret of this round."""
 
     gap: float
     reward: float
@@ -98,7 +100,7 @@ class Played(NamedTuple):
 
 
 def warm_up(recipe: Recipe) -> None:
-    """Do once everything that agents and server do, so that nothing is compiled on the clock."""
+    """Call once what agents and server call, so that compiling is not timed as part of a run."""
     memory, d = recipe.parts.memory, recipe.dimension
     base = Base(memory.empty(), memory)
     pending = memory.pending(base)
@@ -112,7 +114,7 @@ def warm_up(recipe: Recipe) -> None:
 
 
 def _round(agents: list[Agent], server: Server, t: int, this: Round) -> Played:
-    """Play one round, on the clock but for the world's share of it."""
+    """Play one round; time all of it but what the world does."""
     means, rewards = _checked(this, t, agents=len(agents))
     agent = agents[this.agent]
     start = perf_counter()
@@ -130,7 +132,7 @@ def _round(agents: list[Agent], server: Server, t: int, this: Round) -> Played:
 
 
 def _deliver(first: Upload, agents: list[Agent], server: Server) -> list[Upload | Message]:
-    """Carry an upload and everything that follows from it; return all messages."""
+    """Deliver an upload and all messages that follow from it; return all messages."""
     sent: list[Upload | Message] = []
     uploads = deque([first])
     while uploads:
@@ -151,24 +153,20 @@ def _check(recipe: Recipe, world: World, rounds: int) -> None:
         fits = have == want if what == "dimension" else have >= want
         if not fits:
             raise InvalidParameter(
-                complaint(
-                    f"simulate, {what}",
-                    got=f"{have} in the recipe",
-                    expected=f"the world's {want}",
-                    fix=f"Build the recipe with {what}={want}.",
-                )
+                f"simulate: the recipe has {what}={have}, but the world has {what}={want}. "
+                f"Build the recipe with {what}={want}."
             )
 
 
 def _checked(this: Round, t: int, *, agents: int) -> tuple[list[float], list[float]]:
-    """Return means and rewards of a round whose agent exists and whose arms all have both."""
+    """Return means and rewards, one each per arm; raise InvalidParameter for a bad round."""
     if not 0 <= this.agent < agents:
         raise _bad_round(t, f"agent {this.agent}", f"an agent from 0 to {agents - 1}")
     return _one_each(t, this, "means", this.means), _one_each(t, this, "rewards", this.rewards)
 
 
 def _one_each(t: int, this: Round, name: str, given: ArrayLike) -> list[float]:
-    """Return as a list (for a few numbers the faster form) what must be finite, one per arm."""
+    """Return finite numbers, one per arm, as a list, which is faster than an array if short."""
     values = np.asarray(given, float)
     listed: list[float] = values.tolist()
     arms = np.shape(this.arms)[:1]
@@ -179,5 +177,5 @@ def _one_each(t: int, this: Round, name: str, given: ArrayLike) -> list[float]:
 
 
 def _bad_round(t: int, got: str, expected: str) -> InvalidParameter:
-    fix = "Mend the world: rounds(n) must yield n rounds that fit what it says of itself."
+    fix = "Correct the world: rounds(n) must yield n rounds that fit its dimension and agents."
     return InvalidParameter(complaint(f"world, round {t}", got=got, expected=expected, fix=fix))

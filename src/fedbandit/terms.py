@@ -1,4 +1,4 @@
-"""What agents, coordinators and commands agree on: names, limits, and recipes to serve."""
+"""Rules that agents, coordinators and commands share: valid names, limits, served recipes."""
 
 import re
 from math import isfinite
@@ -14,6 +14,7 @@ NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 NAME_RULE: Final = "1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
 SERVED: Final = ("FSCLB", "FedLinUCB")
+"""The recipes that a coordinator can serve."""
 
 _PATTERN = re.compile(NAME)
 
@@ -24,7 +25,7 @@ def is_name(name: str) -> bool:
 
 
 def check_name(kind: str, name: str) -> str:
-    """Return the name of a model, an agent or a token; raise InvalidParameter if it is none."""
+    """Return the name of a model, an agent or a token; raise InvalidParameter if not valid."""
     if isinstance(name, str) and is_name(name):
         return name
     fix = "Choose a name that needs no quoting in a URL."
@@ -42,20 +43,21 @@ def check_limits(limits: Limits) -> Limits:
 
 
 def check_served(recipe: Recipe) -> Recipe:
-    """Return a recipe that a coordinator can serve; raise InvalidParameter for any other.
+    """Return the recipe if a coordinator can serve it; raise InvalidParameter if not.
 
-    Its agents decide on what they downloaded, share no learner, and the server answers the
-    sender of an upload alone: each agent can be answered on its own, at any later time.
+    A coordinator answers every upload on its own, whenever it comes. So agents must decide with
+    their last download, learn separately, and expect an answer to their own uploads alone.
     """
     parts = recipe.parts
     alone = parts.own_data or parts.shared or not parts.choice.learns
     if alone or not isinstance(parts.reply, ToSender):
-        expected = f"one whose server answers the sender alone: {' or '.join(SERVED)}"
-        fix = "Other recipes run in simulations only: fedbandit run."
-        raise InvalidParameter(complaint("recipe", got=recipe.name, expected=expected, fix=fix))
+        raise InvalidParameter(
+            f"recipe: a coordinator cannot serve {recipe.name}. Use {' or '.join(SERVED)}; other "
+            "recipes run in simulations only (fedbandit run)."
+        )
     return recipe
 
 
 def _bad_limit(name: str, value: float, expected: str) -> InvalidParameter:
-    fix = "Choose the largest that can occur, with some room."
+    fix = "Choose the largest value that can occur, with some room."
     return InvalidParameter(complaint(f"largest {name}", got=value, expected=expected, fix=fix))

@@ -143,7 +143,9 @@ def test_trials_that_cannot_be(trials: int) -> None:
 
 @pytest.mark.parametrize("rounds", [0, -3, 2.5, True])
 def test_rounds_that_cannot_be(tmp_path: Path, rounds: int) -> None:
-    with pytest.raises(InvalidParameter, match=r"rounds: got .* a whole number of at least 1"):
+    with pytest.raises(
+        InvalidParameter, match=r"rounds must be a whole number of at least 1; got "
+    ):
         reproduce(out=tmp_path / "out", rounds=rounds)
     assert not (tmp_path / "out").exists()
 

@@ -187,7 +187,7 @@ def test_world_that_cannot_be_named_is_refused(params: object, message: str) -> 
 
 @pytest.mark.parametrize("change", [{"rounds": 0}, {"rounds": 2.5}, {"trial": -1}, {"trial": True}])
 def test_numbers_that_cannot_be_are_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(InvalidParameter, match=f"Task {next(iter(change))}: got"):
+    with pytest.raises(InvalidParameter, match=f"Task {next(iter(change))} must be"):
         task(**change)
 
 

@@ -256,7 +256,7 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("token create old phone --admin", "token: got old phone --admin"),
         ("token create gone phone", "model: got 'gone'"),
         ("token create old ph/one", "agent: got 'ph/one'"),
-        ("token revoke phone", "token: got 'phone'; expected a token, and there is none yet."),
+        ("token revoke phone", "token: 'phone' does not exist; there is no token yet. Create one."),
         ("token create old phone --name a/b", "token name: got 'a/b'; expected 1 to 64"),
         ("serve --listen nowhere", "listen: got 'nowhere'; expected HOST:PORT"),
         ("serve --listen 127.0.0.1:99999", "listen: got '127.0.0.1:99999'"),

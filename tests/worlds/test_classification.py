@@ -142,7 +142,8 @@ def test_an_unknown_class_gets_the_nearest() -> None:
 @pytest.mark.parametrize("target", [-1, 6, 1.0, True, None])
 def test_an_impossible_index_is_told_the_range(target: int) -> None:
     with pytest.raises(
-        InvalidParameter, match=r"^target: got .* from 0 to 5 \(a class of data set .satimage.\)"
+        InvalidParameter,
+        match=r"^target must be .* from 0 to 5 \(a class of data set .satimage.\); got ",
     ):
         Classification(data="satimage", target=target)
 

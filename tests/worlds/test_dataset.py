@@ -145,5 +145,7 @@ def test_a_class_by_index_or_by_name() -> None:
     assert data.index_of("1") == 0
     with pytest.raises(UnknownName, match="class of data set 'toy': got '3'; expected one of 1, 2"):
         data.index_of("3")
-    with pytest.raises(InvalidParameter, match=r"^target: got 2; .* from 0 to 1 \(a class of"):
+    with pytest.raises(
+        InvalidParameter, match=r"^target must be .* from 0 to 1 \(a class of .*\); got 2"
+    ):
         data.index_of(2)

@@ -1,10 +1,10 @@
-"""Messages as bytes: MessagePack, arrays as their shape and their raw little-endian bytes.
+"""Messages as bytes: MessagePack, with arrays as a shape and raw little-endian bytes.
 
-``encode`` and ``decode`` carry the core's messages. Over HTTP they travel in envelopes that say for
-which recipe they are and which upload of which agent: an agent posts a ``Sync`` and is answered
-with a ``Synced``; one that joins or catches up gets a ``Joined``. docs/wire.md describes every
-field, for clients in other languages. Whatever the bytes, decoding raises nothing but
-InvalidMessage, and its ``field`` says where.
+``encode`` and ``decode`` are for the core's messages. Over HTTP these are sent inside envelopes,
+which add the recipe's fingerprint and the number of the upload: an agent posts a ``Sync`` and gets
+a ``Synced``; an agent that joins or catches up gets a ``Joined``. docs/wire.md describes every
+field, for clients in other languages. Decoding any bytes raises nothing but InvalidMessage, whose
+``field`` names the place.
 """
 
 from typing import Final

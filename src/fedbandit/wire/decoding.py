@@ -1,4 +1,4 @@
-"""Bytes into structs, and errors that name the place where that failed."""
+"""Decode bytes into structs; errors name the field at fault."""
 
 import re
 from collections.abc import Iterable
@@ -10,37 +10,43 @@ import msgspec
 from fedbandit.errors import InvalidMessage
 
 FORMAT: Final = 2
-"""The version of the format that is written; 1 is still read, and written to agents that ask."""
+"""The version of the format that is written; 1 is still read, and written for agents of 1."""
 
 FORMATS: Final = (1, 2)
-WIDTH: Final = 8
+"""The versions that are read."""
 
-_LONGEST = 200  # letters of msgspec's words that are told
+WIDTH: Final = 8
+"""Bytes of a number in float64, as envelopes state it."""
+
+_LONGEST = 200  # characters of msgspec's message that an error repeats
 
 
 class _Head(msgspec.Struct, array_like=True, frozen=True):
-    """How every message begins, whatever the format."""
+    """How every message begins, in every format."""
 
     tag: str
     format: int
 
 
 def check_head(place: str, form: int, more: object, width: int = WIDTH) -> None:
-    """Raise InvalidMessage unless the format is known and the message has what belongs to it."""
+    """Raise InvalidMessage unless format, map at the end (``more``) and width fit together."""
     if form not in FORMATS:
         refuse(f"{place}format", f"this is format {form}; formats {_LISTED} can be read")
     if (more is None) != (form == 1):
-        told = "format 1 has no map at its end" if form == 1 else f"format {form} ends in a map"
-        refuse(f"{place}more", told)
+        rule = "format 1 has no map at its end" if form == 1 else f"format {form} ends in a map"
+        refuse(f"{place}more", rule)
     if width != WIDTH:
-        refuse(f"{place}width", f"numbers of {width} bytes; they must have {WIDTH}")
+        refuse(f"{place}width", f"numbers must have {WIDTH} bytes; got {width}")
 
 
 _LISTED = " and ".join(map(str, FORMATS))
 
 
 def read(data: bytes, kind: str, form: Any) -> Any:
-    """Return the bytes as wire structs. Another format is told before what follows from it."""
+    """Return the bytes as structs of type ``form``; raise InvalidMessage if they are not.
+
+    If the format is unknown the error says that, rather than what does not fit because of it.
+    """
     try:
         return msgspec.msgpack.decode(data, type=form)
     except msgspec.ValidationError as error:
@@ -53,7 +59,7 @@ def read(data: bytes, kind: str, form: Any) -> Any:
     except UnicodeDecodeError:
         refuse(kind, "a text in it is not UTF-8")
     except RecursionError:
-        refuse(kind, "its arrays or maps are nested too deep")
+        refuse(kind, "its arrays or maps are nested too deeply")
 
 
 def _check_format(data: bytes) -> None:
@@ -66,16 +72,16 @@ def _check_format(data: bytes) -> None:
 
 
 def _plain(words: str) -> str:
-    """Return what msgspec says, in one line that is not too long."""
+    """Return msgspec's message in one line, cut if it is long."""
     line = " ".join(words.replace("`", "").split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
 def _field(form: Any, path: Iterable[str]) -> str:
-    """Return the dotted name of a place, as far as every message has it; "" is the top.
+    """Return the dotted name of the field at a path of msgspec; "" for the whole message.
 
-    A path of msgspec's has numbers for the fields of arrays, where a tag counts, and names for
-    those of maps.
+    The path has positions for fields of arrays (a tag is position 0) and names for fields of maps.
+    The name ends where the type of a field is one of several.
     """
     names: list[str] = []
     for step in path:
@@ -92,6 +98,6 @@ def _field(form: Any, path: Iterable[str]) -> str:
 
 
 def refuse(field: str, message: str) -> NoReturn:
-    """Raise InvalidMessage for a field."""
+    """Raise InvalidMessage about a field."""
     fix = "See docs/wire.md, or send what fedbandit.wire encodes."
     raise InvalidMessage(f"{field}: {message}. {fix}", field=field)

@@ -1,4 +1,4 @@
-"""The envelopes of messages over HTTP."""
+"""The envelopes in which messages are sent over HTTP: Sync, Synced and Joined."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,7 +23,10 @@ from fedbandit.wire.messages import (
 )
 
 LIFE_BYTES: Final = 16
+"""Length of a life, see ``Sync``."""
+
 LARGEST: Final = 2**63 - 1
+"""The largest whole number in an envelope."""
 
 _Life = Annotated[bytes, Meta(min_length=LIFE_BYTES, max_length=LIFE_BYTES)]
 _Fingerprint = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
@@ -80,11 +83,11 @@ class _Joined(
 class Sync:
     """Agent to coordinator: upload number ``sequence`` (from 1) of one ``life`` of the agent.
 
-    A life is 16 random bytes, drawn when an agent starts without a saved state. ``born`` is what
-    ``Joined.lives`` said when this life joined first, 0 if it never did; it stays the same for
-    ever, so that the coordinator can tell a life that it has forgotten from a new one.
-    ``fingerprint`` names the recipe, see ``fingerprint``. ``format`` is that of the bytes; the
-    answer comes in the same one.
+    A life is 16 random bytes, drawn when an agent starts without a saved state. ``born`` is the
+    ``Joined.lives`` of the life's first join, 0 if it never joined; it never changes, so that the
+    coordinator can tell a life that it has forgotten from a new one. ``fingerprint`` identifies the
+    recipe (see the function ``fingerprint``). ``format`` is that of the bytes; the answer has the
+    same.
     """
 
     fingerprint: str
@@ -97,12 +100,12 @@ class Sync:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Synced:
-    """Coordinator to agent: the upload is merged and durable, and this is everything merged so far.
+    """Coordinator to agent: the upload is merged and stored; ``download`` is everything merged.
 
-    ``merged`` is False for a copy of an upload that was merged before: nothing has changed.
-    ``version`` is the place of the upload in the order of merging, from 1; a copy of the life's
-    last upload gets the same number again, an older copy 0. The download may be newer. ``digest``
-    is that of the download's bytes as they came; nothing before they did.
+    ``merged`` is False for a copy of an upload that was merged before, which changed nothing.
+    ``version`` is the upload's place in the order of merging, from 1; a copy of the life's last
+    upload gets the same number again, an older copy 0. The download may be newer. ``digest`` is the
+    digest of the download's bytes; "" if this was not decoded from bytes.
     """
 
     fingerprint: str
@@ -116,10 +119,10 @@ class Synced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a coordinator takes for possible; it refuses uploads beyond, so agents check first.
+    """The limits of a model: its coordinator refuses uploads beyond, and its agents check first.
 
-    No arm is longer than ``arm_norm``, no reward larger than ``reward`` in size, and no upload
-    stands for more than ``count`` observations.
+    |x| <= ``arm_norm`` for every arm, |r| <= ``reward`` for every reward, and at most ``count``
+    observations in an upload.
     """
 
     arm_norm: float
@@ -131,10 +134,10 @@ class Limits:
 class Joined:
     """Coordinator to agent: the recipe, its limits, and everything merged so far.
 
-    ``params`` are the recipe's parameters as JSON: ``RECIPES[recipe](**params)`` is the recipe that
-    ``fingerprint`` names. ``download`` is None where the agent said that it has the current one.
-    ``lives`` is the number of lives of this agent that have sent something so far. ``digest`` is
-    that of the download's bytes as they came; nothing before they did, or where there is none.
+    ``params`` are the recipe's parameters as JSON: ``RECIPES[recipe](**params)`` is the recipe with
+    this ``fingerprint``. ``download`` is None if the agent said that it has the current one.
+    ``lives`` is the number of lives of this agent that have uploaded something so far. ``digest``
+    is the digest of the download's bytes; "" if there are none.
     """
 
     fingerprint: str
@@ -148,25 +151,29 @@ class Joined:
 
 
 def fingerprint(recipe: Recipe, *, format: int = FORMAT) -> str:
-    """Return 16 hexadecimal digits that tell recipes apart: of the SHA-256 of their identity.
+    """Return the first 16 hexadecimal digits of the SHA-256 of a recipe's identity.
 
-    In format 1 an identity was the ``repr`` of that time, see ``core.identity.form_1``.
+    Agents and coordinator compare it to make sure that they run the same algorithm. Format 1 had
+    another identity, see ``core.identity.form_1``.
     """
-    said = form_1(recipe) if format == 1 else recipe.identity
-    return sha256(said.encode()).hexdigest()[:16]
+    identity = form_1(recipe) if format == 1 else recipe.identity
+    return sha256(identity.encode()).hexdigest()[:16]
 
 
 def state_path(have: str = "") -> str:
-    """Return what an agent asks for to join, or to catch up from the download with a digest."""
+    """Return the relative URL that an agent gets to join or catch up.
+
+    ``have``: the digest of its last download, which is then not sent again if it is current.
+    """
     return f"state?format={FORMAT}" + (f"&have={have}" if have else "")
 
 
 def digest(download: Download, *, format: int = FORMAT) -> str:
-    """Return 64 hexadecimal digits that tell what agents are sent apart: the SHA-256 of its bytes.
+    """Return the SHA-256 of a download's bytes, in 64 hexadecimal digits.
 
-    A version does not: a coordinator that goes on from a backup reaches the same numbers again. A
-    receiver takes the digest of the bytes that came, since encoding them again need not give the
-    same ones.
+    It tells downloads apart, which their versions do not: a coordinator that was restored from a
+    backup uses the same versions again. Receivers hash the bytes that they received, since encoding
+    the download again may give other bytes.
     """
     return sha256(encode(download, format=format)).hexdigest()
 
@@ -179,7 +186,7 @@ def encode_sync(sync: Sync, *, upload: bytes | None = None) -> bytes:
 
 
 def decode_sync(data: bytes) -> Sync:
-    """Return the sync that was encoded; raise InvalidMessage if these bytes are none."""
+    """Return the sync in these bytes; raise InvalidMessage if there is none."""
     wired = read(data, "sync", _Sync)
     check_head("", wired.format, wired.more, wired.width)
     upload = unwired_upload(wired.upload, "upload.")
@@ -202,7 +209,7 @@ def encode_synced(answer: Synced) -> bytes:
 def synced_head(
     fingerprint: str, *, merged: bool, sequence: int, version: int, format: int = FORMAT
 ) -> bytes:
-    """Return what an answer begins with; ``synced_rest``, one for many agents, follows."""
+    """Return the first bytes of a ``Synced``; ``synced_rest``, shared by many agents, follows."""
     head = ("synced", format, fingerprint, WIDTH, merged, sequence, version)
     packed = msgspec.msgpack.encode(head)
     more = 1 if format == 1 else 2  # elements of the array: the download, and the map
@@ -210,13 +217,13 @@ def synced_head(
 
 
 def synced_rest(download: Download, *, format: int = FORMAT, encoded: bytes | None = None) -> bytes:
-    """Return what an answer ends with. ``encoded``: ``encode(download)``, if it is at hand."""
+    """Return the last bytes of a ``Synced``. ``encoded``: ``encode(download)`` if it exists."""
     body = encode(download, format=format) if encoded is None else encoded
     return body if format == 1 else body + msgspec.msgpack.encode(NOTHING_MORE)
 
 
 def decode_synced(data: bytes) -> Synced:
-    """Return the answer that was encoded; raise InvalidMessage if these bytes are none."""
+    """Return the answer in these bytes; raise InvalidMessage if there is none."""
     wired = read(data, "synced", _Synced)
     check_head("", wired.format, wired.more, wired.width)
     download = unwired_download(wired.download, "download.")
@@ -225,7 +232,7 @@ def decode_synced(data: bytes) -> Synced:
 
 
 def encode_joined(joined: Joined) -> bytes:
-    """Return it as bytes."""
+    """Return the answer to a join as bytes."""
     download = None
     if joined.download is not None:
         download = msgspec.Raw(encode(joined.download, format=joined.format))
@@ -235,7 +242,7 @@ def encode_joined(joined: Joined) -> bytes:
 
 
 def decode_joined(data: bytes) -> Joined:
-    """Return what was encoded; raise InvalidMessage if these bytes are none."""
+    """Return the ``Joined`` in these bytes; raise InvalidMessage if there is none."""
     wired = read(data, "joined", _Joined)
     check_head("", wired.format, wired.more, wired.width)
     given = wired.limits
@@ -252,6 +259,9 @@ def decode_joined(data: bytes) -> Joined:
 
 
 def _digest_of_download(data: bytes, form: int) -> str:
-    """Return the digest of the bytes of an envelope's download: its last field, but for a map."""
+    """Return the digest of the download's bytes in an envelope: the last field, or the one before.
+
+    From format 2 on a map follows it.
+    """
     fields = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
     return sha256(fields[-1 if form == 1 else -2]).hexdigest()

@@ -1,4 +1,4 @@
-"""The core's messages as bytes."""
+"""The core's messages as bytes: Upload, Download and Collect."""
 
 from typing import Annotated, Any, Final
 
@@ -14,11 +14,11 @@ _Natural = Annotated[int, Meta(ge=0)]
 
 
 class More(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The map of optional named fields at the end of a message; unknown ones are passed over."""
+    """The map of optional fields at the end of a message; unknown fields are ignored."""
 
 
 class MoreStatistics(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The same for statistics. ``rewards``: how many, their sum, the sum of their squares."""
+    """The map for statistics. ``rewards``: their number, their sum, the sum of their squares."""
 
     rewards: tuple[_Natural, float, float] | None = None
 
@@ -26,7 +26,7 @@ class MoreStatistics(msgspec.Struct, frozen=True, omit_defaults=True):
 class WiredUpload(
     msgspec.Struct, array_like=True, frozen=True, tag="upload", forbid_unknown_fields=True
 ):
-    """An upload as it is written."""
+    """An upload as it is encoded."""
 
     format: int
     agent: int
@@ -39,7 +39,7 @@ class WiredUpload(
 class WiredDownload(
     msgspec.Struct, array_like=True, frozen=True, tag="download", forbid_unknown_fields=True
 ):
-    """A download as it is written."""
+    """A download as it is encoded."""
 
     format: int
     summary: WiredSummary
@@ -75,13 +75,13 @@ def encode(message: Upload | Message, *, format: int = FORMAT) -> bytes:
 
 
 def written(form: int, tag: str, *fields: Any, more: msgspec.Struct = NOTHING_MORE) -> bytes:
-    """Return a message of some format as bytes; format 1 has no map at its end."""
+    """Return the fields of a message as bytes, followed by a map except in format 1."""
     message = (tag, form, *fields)
     return msgspec.msgpack.encode(message if form == 1 else (*message, more))
 
 
 def decode(data: bytes) -> Upload | Message:
-    """Return the message that was encoded; raise InvalidMessage if these bytes are none."""
+    """Return the message in these bytes; raise InvalidMessage if there is none."""
     message = read(data, "message", WiredUpload | WiredDownload | _Collect)
     match message:
         case WiredUpload():
@@ -101,12 +101,12 @@ def _wired(statistics: Statistics) -> tuple[tuple[Any, ...], MoreStatistics]:
 
 
 def unwired_upload(message: WiredUpload, place: str) -> Upload:
-    """Return the upload that was written."""
+    """Return the upload; raise InvalidMessage, with the field after ``place``, if not sound."""
     return Upload(message.agent, _unwired(message, place))
 
 
 def unwired_download(message: WiredDownload, place: str) -> Download:
-    """Return the download that was written."""
+    """Return the download; raise InvalidMessage, with the field after ``place``, if not sound."""
     return Download(_unwired(message, place), message.version)
 
 

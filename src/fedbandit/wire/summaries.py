@@ -1,4 +1,4 @@
-"""Summaries and vectors as they are written: plain float64, or rounded rows with their scales."""
+"""Summaries and vectors as they are encoded: in float64, or as rounded rows with scales."""
 
 from math import prod
 from typing import Annotated, Any
@@ -14,16 +14,16 @@ from fedbandit.core.memory.narrow import CODES, Narrow, rounded, values
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.wire.decoding import WIDTH, refuse
 
-_LONGEST = 2**24
+_LONGEST = 2**24  # rows or columns of an array
 _SCALE = 4  # bytes: the upper half of a float64
 _MOMENT = "float32"  # how the moment travels beside rounded rows
 _F8 = np.dtype("<f8")
 _HUGE = 1e150  # no number of a message is larger
-_SOUND = f"it needs at least 1 column, at most {_LONGEST} a side, and as many bytes as that takes"
+_SOUND = f"it must have 1 to {_LONGEST} columns, at most {_LONGEST} rows, and the bytes for these"
 
 
 class WiredVector(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """A vector as it is written."""
+    """A vector as it is encoded."""
 
     shape: tuple[int]
     data: bytes
@@ -61,7 +61,7 @@ WiredSummary = _Gram | _Sketch | _Narrow
 
 
 def wired(summary: Sent, moment: Array) -> tuple[WiredSummary, WiredVector]:
-    """Return a summary and the moment beside it as structs."""
+    """Return a summary and its moment as structs."""
     match summary:
         case Gram(matrix):
             return _Gram(_matrix(matrix)), _vector(moment)
@@ -76,7 +76,7 @@ def wired(summary: Sent, moment: Array) -> tuple[WiredSummary, WiredVector]:
 
 
 def unwired(summary: WiredSummary, moment: WiredVector, place: str) -> tuple[Sent, Array]:
-    """Return what was written; raise InvalidMessage, with the field after ``place``."""
+    """Return summary and moment; raise InvalidMessage, with the field after ``place``, if bad."""
     if isinstance(summary, _Narrow):
         narrow = _narrow(summary, place)
         field, data = f"{place}moment", moment.data
@@ -106,7 +106,7 @@ def _scaled(codes: NDArray[Any], scales: Array) -> bytes:
 def _codes(
     width: str, shape: tuple[int, int], data: bytes, field: str
 ) -> tuple[NDArray[Any], Array]:
-    """Return codes and scales."""
+    """Return codes (k x d) and scales (k) from bytes; raise InvalidMessage if they do not fit."""
     rows, form = shape[0], CODES[width]
     sound = shape[1] > 0 and all(0 <= side <= _LONGEST for side in shape)
     if not sound or rows * _SCALE + prod(shape) * form.bytes != len(data):

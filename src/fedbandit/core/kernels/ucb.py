@@ -160,9 +160,7 @@ def row_sums(values: Array, indptr: Integers) -> Array:
     """Return the sum of every sparse row's entries (..., K), for values (..., nnz)."""
     padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
     sums: Array = np.add.reduceat(padded, indptr[:-1], axis=-1)
-    sums[..., indptr[:-1] == indptr[1:]] = (
-        0.0  # empty rows, for which reduceat takes the next entry
-    )
+    sums[..., indptr[:-1] == indptr[1:]] = 0.0  # empty rows: reduceat has taken the next entry
     return sums
 
 

@@ -149,8 +149,9 @@ def _sizes(asked: Sequence[int] | None, d: int) -> tuple[int, ...]:
         return tuple(sorted({*(max(2, round(share * d)) for share in SHARES), d + 1}))
     if not asked:
         raise InvalidParameter("sizes is empty. Name one or more, or leave it out.")
-    why = f"a sketch keeps one row less than its size; {d + 1}, d + 1, sheds nothing"
-    return tuple(sorted({whole("sizes", size, least=2, most=d + 1, why=why) for size in asked}))
+    why = f"a sketch keeps one row less than its size; {d + 1}, d + 1, loses nothing"
+    name, most = "each of sizes", d + 1
+    return tuple(sorted({whole(name, size, least=2, most=most, why=why) for size in asked}))
 
 
 def _tape(world: SeededWorld, ahead: int) -> NamedWorld:
