@@ -25,12 +25,13 @@ from fedbandit.core.memory.narrow import Narrow, rounding_room
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.statistics import Rewards
 from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.merging.evidence import evidence
 from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal
-from fedbandit.wire import Sync
+from fedbandit.wire import Limits, Sync
 
 _LOOSE = 1.0 + 1e-9
 _PAIRED = 1.0 + 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
@@ -72,6 +73,7 @@ def _check_upload(served: Served, upload: Upload) -> None:
         check_sums(upload.statistics, served.recipe.dimension)
     except InvalidMessage as error:
         raise InvalidMessage(str(error), field=f"upload.{error.field}") from error
+    _check_rewards(upload.statistics.rewards, limits)
     _check_form(served, upload)
     mass, length, along = _evidence(upload)
     moved = served.recipe.parts.memory.moment_error(upload.summary)
@@ -90,6 +92,20 @@ def _check_upload(served: Served, upload: Upload) -> None:
     if not length <= most:
         expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
         raise _misfit("upload.moment", f"a length of {length:g}", expected)
+
+
+def _check_rewards(rewards: Rewards, limits: Limits) -> None:
+    """Raise InvalidMessage unless rewards of that size can have these sums.
+
+    With n rewards of at most R in size, |sum r| <= n R, and (sum r)^2 / n <= sum r^2 <= n R^2.
+    """
+    n, most = rewards.count, _LOOSE * limits.reward
+    if not abs(rewards.total) <= n * most:
+        expected = f"at most {n * most:g} in size: that many of the largest reward"
+        raise _misfit("upload.rewards", f"a sum of {rewards.total:g}", expected)
+    if not rewards.total**2 <= _LOOSE * n * rewards.squares <= _LOOSE * (n * most) ** 2:
+        expected = f"from the square of their mean times {n} to {n * most**2:g}"
+        raise _misfit("upload.rewards", f"a sum of squares of {rewards.squares:g}", expected)
 
 
 def _check_form(served: Served, upload: Upload) -> None:
