@@ -87,11 +87,11 @@ def _fitting(value: object, hint: Any, *, place: str) -> object:
 
 
 def _hints(factory: Callable[..., object]) -> dict[str, Any]:
-    """Return the types of the parameters, by name; those of a dataclass are its fields'."""
+    """Return the types of the parameters by name, for a function, a dataclass or a callable."""
     if is_dataclass(factory):
         known = get_type_hints(factory)
         return {field.name: known[field.name] for field in fields(factory)}
-    return get_type_hints(factory)
+    return get_type_hints(factory if inspect.isroutine(factory) else type(factory).__call__)
 
 
 def _left_out(place: str, name: str) -> InvalidParameter:
