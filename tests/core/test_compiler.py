@@ -75,6 +75,6 @@ def test_it_says_what_the_next_process_finds(tmp_path: Path) -> None:
             command, env=environment, capture_output=True, text=True, check=True
         ).stderr
 
-    assert "s; the next process finds it ready" in said()
+    assert "s; later processes load it from the cache" in said()
     assert said() == ""
-    assert "s; set NUMBA_CACHE_DIR, and the next process finds it ready" in said("nowhere")
+    assert "s; set NUMBA_CACHE_DIR, so that later processes load it from a cache" in said("nowhere")

@@ -197,12 +197,24 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
     ("words", "message"),
     [
         ("model create news --dimension 4", "FSCLB needs a sketch size. Add --sketch-size 2 ("),
-        ("model create news --dimension 4 --sketch-size 9", "sketch_size: got 9"),
+        (
+            "model create news --dimension 4 --sketch-size 9",
+            "sketch_size must be a whole number from 2 to 5",
+        ),
         ("model create n/s --dimension 4 --sketch-size 3", "model: got 'n/s'; expected 1 to 64"),
         ("model create old --dimension 4 --sketch-size 3", "exists already"),
-        ("model create news --dimension 4 --recipe LinUCB", "recipe: got LinUCB; expected one who"),
-        ("model create news --dimension 4 --recipe Random", "recipe: got Random; expected one who"),
-        ("model create news --dimension 4 --recipe AsyncLinUCB", "recipe: got AsyncLinUCB"),
+        (
+            "model create news --dimension 4 --recipe LinUCB",
+            "recipe: a coordinator cannot serve LinUCB. Use FSCLB",
+        ),
+        (
+            "model create news --dimension 4 --recipe Random",
+            "recipe: a coordinator cannot serve Random. Use FSCLB",
+        ),
+        (
+            "model create news --dimension 4 --recipe AsyncLinUCB",
+            "a coordinator cannot serve AsyncLinUCB",
+        ),
         ("model create news --dimension 4 --recipe fsclb", "Did you mean 'FSCLB'?"),
         (
             "model create n --dimension 4 --recipe FedLinUCB --set a=1",

@@ -62,8 +62,8 @@ class Fsclb:
 
         An agent chooses among K arms in O(K l d), with what it last downloaded. It uploads a sketch
         of its new observations, O(l d) numbers, once they make det(V), the determinant of the
-        matrix that it decides with, grow by more than 1 + alpha. The server merges the sketch and
-        answers with a sketch of everything.
+        matrix that it decides with, grow by more than a factor of 1 + alpha. The server merges the
+        sketch and answers with a sketch of everything.
 
         - ``dimension`` (d): number of features of an arm. ``agents`` (M): number of agents.
         - ``sketch_size`` (l), 2 to d + 1: a sketch keeps at most l - 1 rows. Small sketches are
@@ -74,7 +74,8 @@ class Fsclb:
         - ``radius`` (beta): the weight of an arm's uncertainty in its score, that is how much is
           explored. A constant; or ``"paper"``, eq. 1; or ``"tight"``, eq. 1 with a smaller bias
           (``theory.radius``). Radii from theory explore far more than is good for the reward.
-        - ``bounds``: the constants that theory takes as known, for radii from theory.
+        - ``bounds``: the constants R, S, L, T and delta for radii from theory (``Bounds``). S, its
+          ``parameter_norm``, also limits theta' of ``estimate="corrected"``.
 
         Ours, with the paper's as default (docs/beyond.md has what each of them does to regret):
 
@@ -84,7 +85,8 @@ class Fsclb:
           less and costs less, and every guarantee holds.
         - ``estimate="averaged"`` solves for theta with the average that the sketch has lost, in
           place of the worst case that it has shed. ``"corrected"`` also subtracts the sketch's
-          error, times the estimate at that time, from sum r x; that removes most of the loss.
+          error, times the estimate theta' of that time, from sum r x. That removes most of the
+          loss.
         - ``wire``: the numbers in which rows are sent, float64, float32, float16, bfloat16 or int8.
           What rounding may lose is added to what is shed.
         - ``sketch_size="auto"``: the server chooses the size of messages from what they would shed.
@@ -192,7 +194,8 @@ def FedLinUCB(
     """FedLinUCB (He et al. 2022): the protocol of FSCLB with the whole d x d matrix, no sketch.
 
     An agent chooses among K arms in O(K d^2), with what it last downloaded, and uploads d^2 + d
-    numbers once its new observations make det(V) grow by more than 1 + alpha.
+    numbers once its new observations make det(V), the determinant of the matrix that it decides
+    with, grow by more than a factor of 1 + alpha.
 
     ``determinant`` is how that growth is computed; decisions are the same. ``"every-round"``: as
     published, in O(d^3) a round. ``"rank-one"``: in O(d^2). ``"when-needed"``: a bound on it, in

@@ -152,7 +152,7 @@ class Synthetic:
                     name,
                     got=f"{getattr(self, name)!r} with spectrum {self.spectrum!r}",
                     expected=f"{name} only with spectrum {spectrum!r}",
-                    fix=f"Leave {name} out or change spectrum.",
+                    fix=f"Leave {name} out, or set spectrum={spectrum!r}.",
                 )
             )
 
