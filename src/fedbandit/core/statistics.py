@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,16 +25,11 @@ class Rewards:
     total: float = 0.0
     squares: float = 0.0
 
-    def plus(self, others: Iterable[Rewards]) -> Rewards:
-        """Return the sums over all of them."""
-        count, total, squares = self.count, self.total, self.squares
-        for each in others:
-            count, total, squares = (
-                count + each.count,
-                total + each.total,
-                squares + each.squares,
-            )
-        return Rewards(count, total, squares)
+    def plus(self, other: Rewards) -> Rewards:
+        """Return the sums over both."""
+        return Rewards(
+            self.count + other.count, self.total + other.total, self.squares + other.squares
+        )
 
     def scaled(self, share: float) -> Rewards:
         """Return the sums with every observation weighing ``share``; the count stays."""
@@ -65,12 +59,11 @@ class Statistics:
 
     def merged_with(self, others: Iterable[Statistics], summary: Any) -> Statistics:
         """Return the sums of both and of others, with a summary that was merged before."""
-        moment, count = self.moment, self.count
+        moment, count, rewards = self.moment, self.count, self.rewards
         for each in others:
             moment, count = moment + each.moment, count + each.count
-        return Statistics(
-            summary, moment, count, self.rewards.plus(each.rewards for each in others)
-        )
+            rewards = rewards.plus(each.rewards)
+        return Statistics(summary, moment, count, rewards)
 
     def scaled(self, share: float) -> Statistics:
         """Return them with every observation weighing ``share`` (0 < share <= 1).
@@ -87,7 +80,6 @@ class Statistics:
         )
 
 
-@dataclass(frozen=True, eq=False)
 class Base:
     """Statistics with what is read off them, computed when it is first asked for, and once.
 
@@ -95,24 +87,34 @@ class Base:
     into one.
     """
 
-    statistics: Statistics
-    memory: Memory
+    __slots__ = ("_memory", "_reading", "_reference", "_theta", "statistics")
 
-    @cached_property
+    def __init__(self, statistics: Statistics, memory: Memory) -> None:
+        self.statistics, self._memory = statistics, memory
+        self._reading: Any = None
+        self._theta: Array | None = None
+        self._reference: Array | None = None
+
+    @property
     def reading(self) -> Any:
         """The summary as the matrix V to decide with."""
-        return self.memory.read(self.statistics.summary)
+        if self._reading is None:
+            self._reading = self._memory.read(self.statistics.summary)
+        return self._reading
 
-    @cached_property
+    @property
     def theta(self) -> Array:
         """The estimate of theta*."""
-        theta: Array = self.reading.estimate(self.statistics.moment)
-        return theta
+        if self._theta is None:
+            self._theta = self.reading.estimate(self.statistics.moment)
+        return self._theta
 
-    @cached_property
+    @property
     def reference(self) -> Array | None:
         """The theta' at which a sketch's error is subtracted from the moment.
 
         None unless estimate="corrected".
         """
-        return self.memory.reference(self)
+        if self._reference is None:
+            self._reference = self._memory.reference(self)
+        return self._reference
