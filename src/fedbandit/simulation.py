@@ -14,7 +14,7 @@ from fedbandit import wire
 from fedbandit.core.agent import Agent
 from fedbandit.core.checks import whole
 from fedbandit.core.messages import Message, Upload
-from fedbandit.core.parts.choice import Policy, Turn
+from fedbandit.core.parts.choice import Policy
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base
@@ -110,7 +110,7 @@ def warm_up(recipe: Recipe) -> None:
     pending.growth_exceeds(0.0)
     merged = base.statistics.summary.merge(pending.summary()).merge(pending.summary())
     policy = Policy(memory.read(merged), arms[0], 1.0)
-    recipe.parts.choice(policy, arms, Turn(0, 0))
+    recipe.parts.choice.choose(policy, arms, 0, 0)
 
 
 def _round(agents: list[Agent], server: Server, t: int, this: Round) -> Played:

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import fedbandit as fb
 from fedbandit.core.kernels.sparse import sparse_arms
-from fedbandit.core.parts.choice import UCB, Choice, Turn, Uniform
+from fedbandit.core.parts.choice import UCB, Choice, Uniform
 
 D, K = 5, 4
 CHOICES: dict[str, Choice] = {"ucb": UCB, "uniform": Uniform(3)}
@@ -33,10 +33,9 @@ def test_it_is_a_pure_function_that_changes_nothing(choice: Choice, seed: int, n
     agent, rng = policy_of(seed)
     arms = rng.standard_normal((K, D))
     before = arms.copy()
-    first = choice(agent.policy, arms, Turn(0, number))
-    again = choice(
-        agent.policy, arms, Turn(0, number), reuse=choice(agent.policy, arms, Turn(1, 9))
-    )
+    first = choice.choose(agent.policy, arms, 0, number)
+    other = choice.choose(agent.policy, arms, 1, 9)
+    again = choice.choose(agent.policy, arms, 0, number, other)
     assert (first.arm, first.probability) == (again.arm, again.probability)
     np.testing.assert_array_equal(arms, before)
     np.testing.assert_array_equal(first.arms, arms)
@@ -50,18 +49,18 @@ def test_it_is_a_pure_function_that_changes_nothing(choice: Choice, seed: int, n
 def test_sparse_arms_and_many_decisions_are_chosen_alike(choice: Choice, seed: int) -> None:
     agent, rng = policy_of(seed)
     batch = rng.standard_normal((6, K, D)) * (rng.random((6, K, D)) < 0.5)
-    one_by_one = [choice(agent.policy, arms, Turn(0, b)).arm for b, arms in enumerate(batch)]
+    one_by_one = [choice.choose(agent.policy, arms, 0, b).arm for b, arms in enumerate(batch)]
     listed = [sparse_arms(sparse.csr_array(arms)) for arms in batch]
-    thin = [choice(agent.policy, arms, Turn(0, b)).arm for b, arms in enumerate(listed)]
+    thin = [choice.choose(agent.policy, arms, 0, b).arm for b, arms in enumerate(listed)]
     assert thin == one_by_one
-    assert choice.many(agent.policy, batch, Turn(0, 0)).tolist() == one_by_one
+    assert choice.choose_many(agent.policy, batch, 0, 0).tolist() == one_by_one
 
 
 @given(seed=seeds)
 def test_ucb_is_certain_and_plays_the_best_score(seed: int) -> None:
     agent, rng = policy_of(seed)
     arms, policy = rng.standard_normal((K, D)), agent.policy
-    chosen = UCB(policy, arms, Turn(0, 0))
+    chosen = UCB.choose(policy, arms, 0, 0)
     scores = arms @ policy.theta + policy.radius * np.sqrt(policy.reading.squared_widths(arms))
     assert chosen.arm == int(np.argmax(scores))
     assert chosen.probability == 1.0
@@ -71,7 +70,7 @@ def test_ucb_is_certain_and_plays_the_best_score(seed: int) -> None:
 def test_the_probability_is_the_frequency() -> None:
     agent, _ = policy_of(0)
     arms = np.eye(K, D)
-    chosen = [Uniform(1)(agent.policy, arms, Turn(2, number)) for number in range(4000)]
+    chosen = [Uniform(1).choose(agent.policy, arms, 2, number) for number in range(4000)]
     counts = np.bincount([each.arm for each in chosen], minlength=K)
     assert {each.probability for each in chosen} == {1 / K}
     assert np.abs(counts / 4000 - 1 / K).max() < 0.03
@@ -83,9 +82,9 @@ def test_numbers_that_are_not_finite_are_refused(choice: Choice) -> None:
     arms = np.full((K, D), np.nan)
     for bad in (arms, sparse_arms(sparse.csr_array(arms))):
         with pytest.raises(fb.errors.InvalidArms, match="nan"):
-            choice(agent.policy, bad, Turn(0, 0))
+            choice.choose(agent.policy, bad, 0, 0)
     with pytest.raises(fb.errors.InvalidArms, match="nan"):
-        choice.many(agent.policy, arms[None], Turn(0, 0))
+        choice.choose_many(agent.policy, arms[None], 0, 0)
 
 
 def test_an_agent_tells_the_probability_of_its_last_choice() -> None:

@@ -23,7 +23,6 @@ from fedbandit.client.status import Status
 from fedbandit.client.transport import Transport
 from fedbandit.core.checks import checked_arms
 from fedbandit.core.kernels.sparse import SparseArms, SparseLike
-from fedbandit.core.parts.choice import Turn
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidParameter, OutputError, complaint
 
@@ -68,7 +67,7 @@ class ConnectedAgent:
         policy = self._state.policy
         number = next(self._numbers)
         given = checked_arms(arms, len(policy.theta))
-        chosen = self.recipe.parts.choice(policy, given, Turn(0, number))
+        chosen = self.recipe.parts.choice.choose(policy, given, 0, number)
         shown = chosen.arms
         arm = np.array(shown[chosen.arm])
         self._state.check_arm(arm)

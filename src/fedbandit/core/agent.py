@@ -20,7 +20,7 @@ from fedbandit.core.kernels.sparse import SparseArms, SparseLike
 from fedbandit.core.memory.contract import Pending, Reading
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.messages import Collect, Download, Message, Upload
-from fedbandit.core.parts.choice import Chosen, Policy, Turn
+from fedbandit.core.parts.choice import Chosen, Policy
 from fedbandit.core.saved import (
     State,
     array,
@@ -58,6 +58,7 @@ class Agent:
 
     def __init__(self, recipe: Recipe, index: int) -> None:
         self._recipe, self._parts, self._dimension = recipe, recipe.parts, recipe.dimension
+        self._choose, self._learns = recipe.parts.choice.choose, recipe.parts.choice.learns
         self.index = index
         self._decisions = 0
         self._rewards, self._reward_total, self._reward_squares = 0, 0.0, 0.0  # of what is pending
@@ -109,9 +110,9 @@ class Agent:
         with a sketch, O(K d^2) with a matrix. Raises InvalidArms, and changes nothing, for arms of
         the wrong shape or that are not finite.
         """
-        given, turn = checked_arms(arms, self._dimension), Turn(self.index, self._decisions)
-        chosen = self._parts.choice(self._policy, given, turn, reuse=self._chosen)
-        self._chosen, self._chosen_with = chosen, self._policy
+        given, policy = checked_arms(arms, self._dimension), self._policy
+        chosen = self._choose(policy, given, self.index, self._decisions, self._chosen)
+        self._chosen, self._chosen_with = chosen, policy
         self._decisions += 1
         return chosen.arm
 
@@ -121,8 +122,8 @@ class Agent:
         ``arms`` is B x K x d. One matrix product serves all decisions, which is faster than B calls
         of ``choose``. Report rewards with the arm's features: ``observe(arms[b, k], reward)``.
         """
-        batch, turn = checked_batch(arms, self._dimension), Turn(self.index, self._decisions)
-        chosen = self._parts.choice.many(self._policy, batch, turn)
+        batch = checked_batch(arms, self._dimension)
+        chosen = self._parts.choice.choose_many(self._policy, batch, self.index, self._decisions)
         self._decisions += len(batch)
         return chosen
 
@@ -137,13 +138,15 @@ class Agent:
         reward = checked_reward(reward)
         x, squared_width = self._played(arm)
         parts, pending = self._parts, self._pending
-        learns = parts.choice.learns
-        if not (pending.absorb(x, squared_width, reward) if learns else fits(x, reward)):
+        if not self._learns:
+            if not fits(x, reward):
+                raise too_large(x, reward)
+            return None
+        if not pending.absorb(x, squared_width, reward):
             raise too_large(x, reward)
-        if learns:
-            self._rewards += 1
-            self._reward_total += reward
-            self._reward_squares += reward * reward
+        self._rewards += 1
+        self._reward_total += reward
+        self._reward_squares += reward * reward
         if parts.own_data:
             self._decide_on_own_data()
         if pending.growth_exceeds(parts.trigger.threshold(pending.count)):

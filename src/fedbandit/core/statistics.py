@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,16 +25,11 @@ class Rewards:
     total: float = 0.0
     squares: float = 0.0
 
-    def plus(self, others: Iterable[Rewards]) -> Rewards:
-        """Return the sums over these rewards and those of ``others``."""
-        count, total, squares = self.count, self.total, self.squares
-        for each in others:
-            count, total, squares = (
-                count + each.count,
-                total + each.total,
-                squares + each.squares,
-            )
-        return Rewards(count, total, squares)
+    def plus(self, other: Rewards) -> Rewards:
+        """Return the sums over the rewards of both."""
+        return Rewards(
+            self.count + other.count, self.total + other.total, self.squares + other.squares
+        )
 
     def scaled(self, share: float) -> Rewards:
         """Return the sums with every reward weighted by ``share``; ``count`` stays."""
@@ -73,12 +67,11 @@ class Statistics:
 
         ``summary``: their summaries, already merged by the memory.
         """
-        moment, count = self.moment, self.count
+        moment, count, rewards = self.moment, self.count, self.rewards
         for each in others:
             moment, count = moment + each.moment, count + each.count
-        return Statistics(
-            summary, moment, count, self.rewards.plus(each.rewards for each in others)
-        )
+            rewards = rewards.plus(each.rewards)
+        return Statistics(summary, moment, count, rewards)
 
     def scaled(self, share: float) -> Statistics:
         """Return the statistics with every observation weighted by ``share`` (0 < share <= 1).
@@ -95,7 +88,6 @@ class Statistics:
         )
 
 
-@dataclass(frozen=True, eq=False)
 class Base:
     """Statistics, and what follows from them: V, theta and theta', each computed at first use.
 
@@ -103,24 +95,34 @@ class Base:
     uploads into its base.
     """
 
-    statistics: Statistics
-    memory: Memory
+    __slots__ = ("_memory", "_reading", "_reference", "_theta", "statistics")
 
-    @cached_property
+    def __init__(self, statistics: Statistics, memory: Memory) -> None:
+        self.statistics, self._memory = statistics, memory
+        self._reading: Any = None
+        self._theta: Array | None = None
+        self._reference: Array | None = None
+
+    @property
     def reading(self) -> Any:
         """The matrix V to decide with, as the memory reads the summary."""
-        return self.memory.read(self.statistics.summary)
+        if self._reading is None:
+            self._reading = self._memory.read(self.statistics.summary)
+        return self._reading
 
-    @cached_property
+    @property
     def theta(self) -> Array:
         """The estimate of theta* (d), from V and the moment."""
-        theta: Array = self.reading.estimate(self.statistics.moment)
-        return theta
+        if self._theta is None:
+            self._theta = self.reading.estimate(self.statistics.moment)
+        return self._theta
 
-    @cached_property
+    @property
     def reference(self) -> Array | None:
         """The estimate theta' for the correction of the moment, see ``SketchMemory``.
 
         None unless estimate="corrected".
         """
-        return self.memory.reference(self)
+        if self._reference is None:
+            self._reference = self._memory.reference(self)
+        return self._reference

@@ -13,7 +13,6 @@ from fedbandit.client.state.records import Learned, packed, unpacked
 from fedbandit.core.agent import Agent
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Collect, Download, Upload
-from fedbandit.core.parts.choice import Turn
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.terms import check_served
@@ -174,7 +173,7 @@ def warm_up(recipe: Recipe) -> None:
     arms = np.eye(recipe.dimension)[:2]
     for turn in range(recipe.parts.memory.capacity + 2):
         learner.observe(arms[turn % len(arms)], 1.0)
-    recipe.parts.choice(learner.policy, arms, Turn(0, 0))
+    recipe.parts.choice.choose(learner.policy, arms, 0, 0)
 
 
 def _upload(data: bytes) -> Upload:

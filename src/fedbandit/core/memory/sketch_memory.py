@@ -15,7 +15,7 @@ from fedbandit.core.memory.reading import SketchReading
 from fedbandit.core.memory.sizing import Sizing
 from fedbandit.core.memory.summary import Sketch, empty_sketch
 from fedbandit.core.saved import State, array, integer, not_negative, number
-from fedbandit.core.statistics import NO_REWARDS, Base, Statistics
+from fedbandit.core.statistics import NO_REWARDS, Base, Rewards, Statistics
 
 Estimate = Literal["paper", "averaged", "corrected"]
 
@@ -109,7 +109,9 @@ class SketchMemory:
 
     def uploaded(self, statistics: Statistics, reference: Array | None, /) -> Statistics:
         """Return the statistics rounded to ``width`` (the moment to float32); float64 as it is."""
-        return self._sent(statistics, statistics.summary, reference)
+        if self.width == "float64":
+            return statistics
+        return self._sent(statistics, statistics.summary, reference, statistics.rewards)
 
     def downloaded(self, base: Base, /) -> Statistics:
         """Return the server's statistics cut to the size of a message and rounded to ``width``.
@@ -121,19 +123,20 @@ class SketchMemory:
         short = held if size == held.size else held.resized(size)
         if short is held and self.width == "float64":
             return base.statistics
-        sent = self._sent(base.statistics, short, base.reference)
-        return sent if self.width == "float64" else replace(sent, rewards=NO_REWARDS)
+        told = base.statistics.rewards if self.width == "float64" else NO_REWARDS
+        return self._sent(base.statistics, short, base.reference, told)
 
-    def _sent(self, whole: Statistics, short: Sketch, reference: Array | None) -> Statistics:
+    def _sent(
+        self, whole: Statistics, short: Sketch, reference: Array | None, rewards: Rewards
+    ) -> Statistics:
         """Return ``whole`` with the sketch ``short``, rounded; errors are corrected (see above)."""
-        before = (whole.summary,)
-        if self.width == "float64":
-            moment = corrected(whole.moment, before=before, after=short, reference=reference)
-            return replace(whole, summary=short, moment=moment)
-        narrow = narrowed(short.trimmed(_FAINT * short.shed), self.width)
-        moment = corrected(whole.moment, before=before, after=narrow, reference=reference)
-        moment = values(*rounded(moment[None], "float32"), "float32")[0]
-        return replace(whole, summary=narrow, moment=moment)
+        sent: Sketch | Narrow = short
+        if self.width != "float64":
+            sent = narrowed(short.trimmed(_FAINT * short.shed), self.width)
+        moment = corrected(whole.moment, before=(whole.summary,), after=sent, reference=reference)
+        if self.width != "float64":
+            moment = values(*rounded(moment[None], "float32"), "float32")[0]
+        return Statistics(sent, moment, whole.count, rewards)
 
     def moment_error(self, summary: Sketch | Narrow, /) -> float:
         """Return shed * longest >= |E theta'| for a corrected estimate, 0 for the others."""
@@ -153,7 +156,9 @@ class SketchMemory:
         before = (ours.summary, *(each.summary for each in theirs))
         both = ours.merged_with(theirs, ours.summary.merge(*before[1:]))
         moment = corrected(both.moment, before=before, after=both.summary, reference=reference)
-        return both if moment is both.moment else replace(both, moment=moment)
+        if moment is both.moment:
+            return both
+        return Statistics(both.summary, moment, both.count, both.rewards)
 
     def check(self, statistics: Statistics, /, *, strict: bool = False) -> None:
         """Raise InvalidMessage unless the summary is a sketch of this dimension, size and width."""

@@ -6,7 +6,7 @@ needs no lock, and a restored agent makes the choices that it would have made.
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +29,8 @@ class Policy:
     radius: float
 
 
-class Turn(NamedTuple):
-    """The agent's index and the number of its decision, from 0: what random choices depend on."""
-
-    agent: int
-    number: int
-
-
-class Chosen(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Chosen:
     """The index of the chosen arm, and the probability with which it was chosen.
 
     ``arms`` is a copy of the K arms, ``squared_widths`` (K) has x^T V^{-1} x of each.
@@ -56,23 +50,26 @@ class Choice(Protocol):
         """Whether choices depend on rewards; if not, agents absorb and send nothing."""
         ...
 
-    def __call__(
+    def choose(
         self,
         policy: Policy,
         arms: Array | SparseArms,
-        turn: Turn,
+        agent: int,
+        number: int,
+        into: Chosen | None = None,
         /,
-        *,
-        reuse: Chosen | None = None,
     ) -> Chosen:
-        """Choose one arm; raise InvalidArms if a score is not finite.
+        """Choose one arm; raise InvalidArms, and write nothing, if a score is not finite.
 
-        ``reuse``: an earlier result that is no longer needed, whose arrays may be overwritten.
+        Chance depends on the agent and on the number of its decision alone. ``into`` is a result
+        that is no longer needed: it may be written over and returned, so nothing is allocated.
         """
         ...
 
-    def many(self, policy: Policy, arms: Array, turn: Turn, /) -> NDArray[np.int64]:
-        """Choose for B decisions (arms B x K x d) of one agent; the first of them is ``turn``."""
+    def choose_many(
+        self, policy: Policy, arms: Array, agent: int, number: int, /
+    ) -> NDArray[np.int64]:
+        """Choose for B decisions (arms B x K x d) of one agent, the first with this number."""
         ...
 
 
@@ -85,28 +82,32 @@ class Ucb:
 
     learns = True
 
-    def __call__(
+    def choose(
         self,
         policy: Policy,
         arms: Array | SparseArms,
-        _turn: Turn,
+        _agent: int,
+        _number: int,
+        into: Chosen | None = None,
         /,
-        *,
-        reuse: Chosen | None = None,
     ) -> Chosen:
         """Choose one arm. Cost O(K l d) on a sketch, O(K d^2) on a Gram matrix."""
         if isinstance(arms, SparseArms):
             return _sparse_ucb(policy, arms)
-        if reuse is None or isinstance(reuse.arms, SparseArms) or len(reuse.arms) != len(arms):
-            shown, widths = np.empty_like(arms), np.empty(len(arms))
-        else:
-            shown, widths = reuse.arms, reuse.squared_widths
-        arm = policy.reading.best(arms, policy.theta, policy.radius, shown, widths)
+        if into is None or len(into.squared_widths) != len(arms):
+            into = Chosen(-1, 1.0, np.empty_like(arms), np.empty(len(arms)))
+        shown = into.arms
+        if isinstance(shown, SparseArms):
+            shown = into.arms = np.empty_like(arms)
+        arm = policy.reading.best(arms, policy.theta, policy.radius, shown, into.squared_widths)
         if arm < 0:
             raise arms_not_finite(arms)
-        return Chosen(arm, 1.0, shown, widths)
+        into.arm = arm
+        return into
 
-    def many(self, policy: Policy, arms: Array, _turn: Turn, /) -> NDArray[np.int64]:
+    def choose_many(
+        self, policy: Policy, arms: Array, _agent: int, _number: int, /
+    ) -> NDArray[np.int64]:
         """Choose for B decisions with one matrix product. Cost B times that of one decision."""
         flat = arms.reshape(-1, arms.shape[2])
         with np.errstate(all="ignore"):
@@ -135,39 +136,42 @@ class Uniform:
 
     learns = False
 
-    def __call__(
+    def choose(
         self,
         _policy: Policy,
         arms: Array | SparseArms,
-        turn: Turn,
+        agent: int,
+        number: int,
+        _into: Chosen | None = None,
         /,
-        *,
-        reuse: Chosen | None = None,  # noqa: ARG002 - reusing arrays would save nothing here
     ) -> Chosen:
         """Choose one arm. Cost O(K d), for a copy of the arms."""
         entries = arms.data if isinstance(arms, SparseArms) else arms
         if not np.isfinite(entries).all():
             raise arms_not_finite(arms.dense() if isinstance(arms, SparseArms) else arms)
         shown = arms if isinstance(arms, SparseArms) else np.array(arms)
-        arm = int(self._draw(turn) * len(shown))
+        arm = int(self._draw(agent, number) * len(shown))
         return Chosen(arm, 1.0 / len(shown), shown, np.zeros(len(shown)))
 
-    def many(self, _policy: Policy, arms: Array, turn: Turn, /) -> NDArray[np.int64]:
+    def choose_many(
+        self, _policy: Policy, arms: Array, agent: int, number: int, /
+    ) -> NDArray[np.int64]:
         """Choose for B decisions at once."""
         if not np.isfinite(arms).all():
             raise arms_not_finite(arms.reshape(-1, arms.shape[2]))
-        turns = (Turn(turn.agent, turn.number + b) for b in range(len(arms)))
-        return np.array([int(self._draw(each) * arms.shape[1]) for each in turns], dtype=np.int64)
+        draws = [self._draw(agent, number + b) for b in range(len(arms))]
+        chosen: NDArray[np.int64] = (np.array(draws) * arms.shape[1]).astype(np.int64)
+        return chosen
 
-    def _draw(self, turn: Turn) -> float:
+    def _draw(self, agent: int, number: int) -> float:
         """Return a number in [0, 1) that depends only on seed, agent and number of decision."""
-        block, place = divmod(turn.number, _DRAWS)
-        return float(_draws(self.seed, turn.agent, block)[place])
+        return _draws(self.seed, agent, number // _DRAWS)[number % _DRAWS]
 
 
 @lru_cache(maxsize=1024)
-def _draws(seed: int, agent: int, block: int) -> Array:
-    return np.random.default_rng([seed, agent, block]).random(_DRAWS)
+def _draws(seed: int, agent: int, block: int) -> list[float]:
+    draws: list[float] = np.random.default_rng([seed, agent, block]).random(_DRAWS).tolist()
+    return draws
 
 
 UCB: Final = Ucb()
