@@ -39,9 +39,7 @@ class RunningCoordinator:
 
     def connect(self, agent: str, **options: Any) -> ConnectedAgent:
         """Return an agent with a token of its own; ``options`` are those of ``fb.connect``."""
-        return connect(
-            self.url, model=self.model, agent=agent, token=self.token(agent), **options
-        )
+        return connect(self.url, model=self.model, agent=agent, token=self.token(agent), **options)
 
     def state(self) -> Download:
         """Return everything that it has merged, as it is stored."""

@@ -208,8 +208,8 @@ class RecipeContract:
         for arm in (4, -1):
             with pytest.raises(InvalidArms, match="index from 0 to 3"):
                 agent.observe(arm, 1.0)
-        wrong: list[Any] = [np.ones(d + 1), np.full(d, np.nan), np.ones((2, d)), [1, [2]], True, 1j]
-        for features in [*wrong, np.full(d, 1e160)]:
+        wrong: list[Any] = [np.ones(d - 1), np.ones(d + 1), np.ones((2, d)), [1, [2]], True, 1j]
+        for features in [*wrong, np.full(d, np.nan), np.full(d, 1e160)]:
             with pytest.raises(InvalidArms):
                 agent.observe(features, 1.0)
         assert_same_state(agent.state(), before)

@@ -41,9 +41,8 @@ class ChangingArms:
         for t in range(n):
             arms = rng.standard_normal((1 + t % 7, d)) * rng.uniform(0.1, 3.0)
             arms[:, t // self.drift % d] += 2.0
-            means = arms @ theta
-            rewards = means + rng.standard_normal(len(arms))
-            yield Round(int(rng.integers(self.agents)), arms, means, rewards)
+            agent, means = int(rng.integers(self.agents)), arms @ theta
+            yield Round(agent, arms, means, means + rng.standard_normal(len(arms)))
 
 
 @dataclass(frozen=True, kw_only=True)
