@@ -54,9 +54,7 @@ class Fleet:
             id(agent): Agent.restore(self.recipe, _through_a_file(agent.state()))
             for agent in self.agents
         }
-        again.agents = [
-            distinct[id(agent)] for agent in self.agents
-        ]  # they may be one and the same
+        again.agents = [distinct[id(agent)] for agent in self.agents]  # all may be one
         return again
 
     def states(self) -> list[State]:

@@ -1,7 +1,7 @@
 """Small worlds, made from a seed, that ask more of a recipe than an ordinary one does."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -13,13 +13,13 @@ SMALL_WORLDS: Final = ("plain", "long arms", "changing arms", "tied arms", "reus
 
 def small_worlds(*, dimension: int, agents: int, seed: int = 0) -> dict[str, World]:
     """Return a world of each kind, by the names in ``SMALL_WORLDS``."""
-    sizes = {"dimension": dimension, "agents": agents, "seed": seed}
+    plain = Synthetic(dimension=dimension, agents=agents, seed=seed, arms=4, noise=0.1)
     worlds: list[World] = [
-        Synthetic(**sizes, arms=4, noise=0.1),
-        Synthetic(**sizes, arms=4, noise=0.1, norm=100.0),
-        ChangingArms(**sizes),
-        TiedArms(**sizes),
-        ReusedArrays(**sizes),
+        plain,
+        replace(plain, norm=100.0),
+        ChangingArms(dimension=dimension, agents=agents, seed=seed),
+        TiedArms(dimension=dimension, agents=agents, seed=seed),
+        ReusedArrays(dimension=dimension, agents=agents, seed=seed),
     ]
     return dict(zip(SMALL_WORLDS, worlds, strict=True))
 

@@ -92,9 +92,7 @@ class TransportContract:
                 mine.exchange(wire.state_path())
             assert caught.value.status == 401
 
-    def test_a_coordinator_that_has_gone_is_unreachable(
-        self, open_transport: OpenTransport
-    ) -> None:
+    def test_a_coordinator_that_is_gone_is_unreachable(self, open_transport: OpenTransport) -> None:
         with coordinator(RECIPE) as gone:
             token = gone.token(AGENT)
             mine = open_transport(gone.url, model="model", agent=AGENT, token=token)
