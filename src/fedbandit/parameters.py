@@ -81,11 +81,11 @@ def _fitting(value: object, hint: Any, *, place: str) -> object:
 
 
 def _hints(factory: Callable[..., object]) -> dict[str, Any]:
-    """Types of the parameters; a dataclass has them on its fields."""
+    """Types of the parameters; a dataclass has them on its fields, an object on its call."""
     if is_dataclass(factory):
         known = get_type_hints(factory)
         return {field.name: known[field.name] for field in fields(factory)}
-    return get_type_hints(factory)
+    return get_type_hints(factory if inspect.isroutine(factory) else type(factory).__call__)
 
 
 def _left_out(place: str, name: str) -> InvalidParameter:

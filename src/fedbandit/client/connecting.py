@@ -1,7 +1,7 @@
 """``connect``: open or create an agent's state, and start delivering."""
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -12,11 +12,12 @@ from fedbandit.client.state.agent_state import AgentState, Waiting
 from fedbandit.client.state.decision_log import DecisionLog
 from fedbandit.client.state.directory import Identity, Recovered, StateDir, recipe_of
 from fedbandit.client.state.learner import Learner, warm_up
+from fedbandit.client.state.records import FORMAT
 from fedbandit.client.state.refused_uploads import RefusedUploads
 from fedbandit.client.transport import HttpTransport, Transport
 from fedbandit.core.checks import checked_reward, one_of, real, whole
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import InvalidParameter, InvalidReward, InvalidState, complaint
+from fedbandit.errors import InvalidParameter, InvalidReward, InvalidState, OutputError, complaint
 from fedbandit.terms import check_name
 
 Durability = Literal["process", "machine"]
@@ -116,6 +117,9 @@ def open_state(
         )
         if found is not None:
             log.write_to(found.journal, state.snapshot)
+            if found.format < FORMAT:
+                with suppress(OutputError):  # it can be read as it is; a later rewrite will do
+                    log.rewrite()
         elif place is not None:
             log.write_to(place.begin(state.snapshot()), state.snapshot)
         undo.pop_all()
@@ -159,7 +163,7 @@ def _new(transport: Transport, recipe: Recipe | None) -> tuple[Learner, wire.Lim
 
 
 def _restored(found: Recovered, recipe: Recipe | None) -> tuple[Learner, wire.Limits | None]:
-    if recipe is not None and recipe != found.learner.recipe:
+    if recipe is not None and recipe.identity != found.learner.recipe.identity:
         fix = "Leave recipe out, or start with an empty state_dir."
         got, expected = repr(found.learner.recipe), repr(recipe)
         raise InvalidState(complaint("state_dir, recipe", got=got, expected=expected, fix=fix))

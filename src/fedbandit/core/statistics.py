@@ -8,8 +8,6 @@ from functools import cached_property
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from fedbandit.core.kernels.linalg import Array, read_only
 
 if TYPE_CHECKING:
@@ -62,7 +60,8 @@ class Statistics:
     rewards: Rewards = NO_REWARDS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "moment", read_only(np.asarray(self.moment)))
+        if self.moment.flags.writeable:
+            object.__setattr__(self, "moment", read_only(self.moment))
 
     def merged_with(self, others: Iterable[Statistics], summary: Any) -> Statistics:
         """Return the sums of both and of others, with a summary that was merged before."""

@@ -154,7 +154,7 @@ def test_a_merge_that_is_refused_changes_nothing_and_others_leave_a_sound_state(
 def _refused(recipe: fb.Recipe, server: fb.Server, upload: fb.Upload) -> str | None:
     try:
         with np.errstate(all="ignore"):
-            check_summary(recipe, upload)
+            check_summary(recipe, upload.statistics)
         merge(recipe, server, [upload])
     except InvalidMessage as error:
         return error.field

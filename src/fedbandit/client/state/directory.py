@@ -55,12 +55,13 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovered:
-    """What was read back from a journal; ``running_time`` is in seconds over all runs."""
+    """What was read back from a journal, and its format; ``running_time`` is over all runs."""
 
     journal: Journal
     learner: Learner
     limits: Limits | None
     running_time: float
+    format: int
 
 
 class StateDir:
@@ -90,7 +91,8 @@ class StateDir:
         limits = None if header.limits is None else _limits(header.limits)
         if content.torn:
             _log.warning("%s: cut off a torn record of %d bytes", self._journal, content.torn)
-        return Recovered(Journal.resume(self._journal, content), learner, limits, running_time)
+        journal = Journal.resume(self._journal, content)
+        return Recovered(journal, learner, limits, running_time, header.format)
 
     def begin(self, records: Iterable[Record]) -> Journal:
         """Start a journal with these records; they are on the disk before it has its name."""
@@ -108,7 +110,7 @@ def header(who: Identity, recipe: Recipe, limits: Limits | None) -> Header:
     """Return the record that a journal begins with."""
     bounds = None if limits is None else (limits.arm_norm, limits.reward, limits.count)
     params = msgspec.json.encode(recipe.params)
-    return Header(FORMAT, who.model, who.agent, recipe.name, params, bounds)
+    return Header(FORMAT, who.model, who.agent, recipe.name, params, bounds, recipe.meaning)
 
 
 def recipe_of(name: str, params: bytes) -> Recipe:
@@ -137,6 +139,9 @@ def _replay(
         raise _unreadable(f"it is of format {head.format}, not 1 to {FORMAT}")
     _check_owner(head, who)
     recipe = recipe_of(head.recipe, head.params)
+    if recipe.meaning != head.meaning:
+        named = f"{head.recipe} of meaning {head.meaning}"
+        raise _unreadable(f"it is of {named}; this version of fedbandit has {recipe.meaning}")
     learner = Learner.restore(recipe, first)
     if head.limits is not None:
         learner.most = head.limits[2]

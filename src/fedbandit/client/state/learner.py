@@ -15,7 +15,7 @@ from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Collect, Download, Upload
 from fedbandit.core.parts.choice import Turn
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import InvalidMessage, InvalidState, complaint
+from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.terms import check_served
 
 _MANY = 2**62
@@ -161,9 +161,11 @@ class Learner:
 
     def _check(self, fingerprint: str) -> None:
         if fingerprint != self.fingerprint:
-            got, expected = f"fingerprint {fingerprint}", f"{self.fingerprint}, {self.recipe!r}"
-            fix = "The model was made anew with another recipe: start with an empty state_dir."
-            raise InvalidMessage(complaint("answer", got=got, expected=expected, fix=fix))
+            raise InvalidMessage(
+                f"The coordinator serves another recipe (fingerprint {fingerprint}) than this "
+                f"agent has ({self.fingerprint}, {self.recipe!r}). If the model was made anew, "
+                "start with an empty state_dir; else use one version of fedbandit everywhere."
+            )
 
 
 def warm_up(recipe: Recipe) -> None:

@@ -23,11 +23,15 @@ import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
 
-FORMAT = 1
+FORMAT = 2
+"""1: uploads in format 1 of the wire, recipes identified by all their parameters. 2: see there."""
 
 
 class Header(msgspec.Struct, array_like=True, frozen=True, tag="header"):
-    """The model and agent that the journal belongs to, the recipe, the coordinator's limits."""
+    """The model and agent that the journal belongs to, the recipe, the coordinator's limits.
+
+    ``meaning`` is the version of what the recipe's name means, see ``core.identity``.
+    """
 
     format: int
     model: str
@@ -35,6 +39,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True, tag="header"):
     recipe: str
     params: bytes
     limits: tuple[float, float, int] | None
+    meaning: int = 1
 
 
 class Decided(msgspec.Struct, array_like=True, frozen=True, tag="decided"):

@@ -1,1 +1,1 @@
-"""Numbers: functions on arrays, each compiled where numba is installed.."""
+"""Numbers: functions on arrays, each compiled where numba is installed."""

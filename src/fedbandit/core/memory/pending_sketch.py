@@ -57,10 +57,10 @@ class PendingSketch:
     ) -> None:
         self._base: Sketch = base.statistics.summary
         self._base_reading: SketchReading = base.reading
-        self._reference = base.reference
+        self._reference, self._dimension = base.reference, self._base.dimension
         self._ridge, self._compensated, self._buffer = ridge, compensated, buffer
         self._capacity = self._base.size if buffer is None else buffer
-        self._rows: Array = np.empty((min(_FIRST_ROWS, self._capacity), self._base.dimension))
+        self._rows: Array = np.empty((min(_FIRST_ROWS, self._capacity), self._dimension))
         self._filled = 0
         self._squares = np.zeros(0)  # of the leading rows that are known to be orthogonal
         self._updates = 0
@@ -68,7 +68,7 @@ class PendingSketch:
         self._growth_bound = 0.0
         self._inverse_trace = self._base_reading.inverse_trace
         self._slack = _ROUNDING / self._base_reading.ridge
-        self.moment = np.zeros(self._base.dimension)
+        self.moment = np.zeros(self._dimension)
         self.count = 0
 
     def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
@@ -140,7 +140,7 @@ class PendingSketch:
 
     def restore(self, state: State) -> None:
         """Take up a saved buffer."""
-        d = self._base.dimension
+        d = self._dimension
         rows, squares = array(state, "rows", None, d), array(state, "squares", None)
         updates, count = integer(state, "updates"), integer(state, "count")
         shed, bound = not_negative(state, "shed"), not_negative(state, "growth_bound")
@@ -154,13 +154,13 @@ class PendingSketch:
 
     def _make_room(self) -> None:
         room = min(max(2 * len(self._rows), _FIRST_ROWS), self._capacity)
-        grown = np.empty((room, self._base.dimension))
+        grown = np.empty((room, self._dimension))
         grown[: self._filled] = self._rows
         self._rows = grown
 
     def _shed_or_compact(self) -> None:
         """Make room in a full buffer: shed one row of l, or many, or none."""
-        if self._capacity > self._base.dimension:
+        if self._capacity > self._dimension:
             self._compact()
         elif len(self._squares) == self._filled - 1 == self._base.size - 1 and (
             self._squares[0] > _TINY
@@ -182,7 +182,7 @@ class PendingSketch:
         self._lost += mass
         if self._reference is not None:
             error = (before @ self._reference) @ before - (after @ self._reference) @ after
-            self.moment -= error - mass / self._base.dimension * self._reference
+            self.moment -= error - mass / self._dimension * self._reference
         return None
 
     def _shed_one(self) -> None:

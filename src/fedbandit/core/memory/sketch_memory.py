@@ -147,13 +147,10 @@ class SketchMemory:
         self, ours: Statistics, theirs: Sequence[Statistics], reference: Array | None, /
     ) -> Statistics:
         """Merge by one shrink, and take its error from the moment."""
-        summaries = [each.summary for each in theirs]
-        both = ours.merged_with(theirs, ours.summary.merge(*summaries))
-        if reference is None:
-            return both
-        before = (ours.summary, *summaries)
+        before = (ours.summary, *(each.summary for each in theirs))
+        both = ours.merged_with(theirs, ours.summary.merge(*before[1:]))
         moment = corrected(both.moment, before=before, after=both.summary, reference=reference)
-        return replace(both, moment=moment)
+        return both if moment is both.moment else replace(both, moment=moment)
 
     def check(self, statistics: Statistics, /, *, strict: bool = False) -> None:
         """Raise InvalidMessage unless the summary is a sketch of this dimension, size and width."""

@@ -110,8 +110,11 @@ class Sketch:
     squares: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", read_only(np.ascontiguousarray(self.rows)))
-        object.__setattr__(self, "squares", read_only(row_products(self.rows, self.rows)))
+        squares = row_products(self.rows, self.rows)
+        squares.flags.writeable = False
+        object.__setattr__(self, "squares", squares)
+        if self.rows.flags.writeable or not self.rows.flags.c_contiguous:
+            object.__setattr__(self, "rows", read_only(np.ascontiguousarray(self.rows)))
 
     @property
     def dimension(self) -> int:

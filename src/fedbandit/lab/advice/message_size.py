@@ -17,7 +17,8 @@ def message_bytes(recipe: Recipe) -> int:
     """Return the bytes of a recipe's upload once its sketch is full, or of its d x d matrix.
 
     An upload is made and encoded, so this cannot differ from what travels but by the few bytes
-    that large counts and agent numbers take. A download has one number more. Cost O(l d).
+    that large counts and agent numbers take. A download has one number more, and no sums of rewards
+    where rows are narrow. Cost O(l d).
     """
     memory, d = recipe.parts.memory, recipe.dimension
     summary = memory.empty().summary

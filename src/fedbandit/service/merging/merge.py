@@ -16,6 +16,7 @@ from fedbandit.core.memory.summary import Gram
 from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
+from fedbandit.core.statistics import Statistics
 from fedbandit.errors import InvalidMessage
 
 
@@ -31,11 +32,13 @@ def merge(recipe: Recipe, server: Server, uploads: Sequence[Upload]) -> None:
             recipe.parts.memory.check(merged, strict=True)
     except (InvalidMessage, np.linalg.LinAlgError) as error:
         sums = getattr(error, "field", "")
-        field = f"upload.{sums}" if sums else at_fault(uploads[0])
+        field = f"upload.{sums}" if sums else at_fault(uploads[0].statistics)
         raise InvalidMessage(str(error), field=field) from error
     server.adopt(merged, version=server.version + len(uploads))
 
 
-def at_fault(upload: Upload) -> str:
+def at_fault(statistics: Statistics) -> str:
     """Return the name of the field that says what the arms were."""
-    return "upload.summary.matrix" if isinstance(upload.summary, Gram) else "upload.summary.rows"
+    return (
+        "upload.summary.matrix" if isinstance(statistics.summary, Gram) else "upload.summary.rows"
+    )

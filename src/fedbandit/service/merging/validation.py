@@ -23,14 +23,14 @@ from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.checking import check_sums
 from fedbandit.core.memory.narrow import Narrow, rounding_room
 from fedbandit.core.memory.summary import Gram, Sketch
-from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.merging.evidence import evidence
 from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal
-from fedbandit.wire import Sync
+from fedbandit.wire import Limits, Sync
 
 _LOOSE = 1.0 + 1e-9
 _PAIRED = 1.0 + 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
@@ -46,55 +46,70 @@ def check_sync(served: Served, sync: Sync) -> None:
         fix = "Join again: the model has another recipe."
         message = complaint("fingerprint", got=got, expected=expected, fix=fix)
         raise Refusal(HTTPStatus.CONFLICT, "fingerprint", message)
+    if sync.upload.agent != 0:
+        raise _misfit("upload.agent", sync.upload.agent, "0")
     with np.errstate(all="ignore"):  # what overflows compares as too large
-        _check_upload(served, sync.upload)
-        check_summary(served.recipe, sync.upload)
+        _check_statistics(served, sync.upload.statistics)
+        check_summary(served.recipe, sync.upload.statistics)
 
 
-def check_summary(recipe: Recipe, upload: Upload) -> None:
+def check_summary(recipe: Recipe, statistics: Statistics) -> None:
     """Raise InvalidMessage unless the recipe's server takes this summary.
 
     Cost O(l^2 d) for a sketch, whose rows must be orthogonal, and O(d^2) for a Gram matrix.
     """
     try:
-        recipe.parts.memory.check(upload.statistics)
+        recipe.parts.memory.check(statistics)
     except InvalidMessage as error:
-        raise InvalidMessage(str(error), field=at_fault(upload)) from error
+        raise InvalidMessage(str(error), field=at_fault(statistics)) from error
 
 
-def _check_upload(served: Served, upload: Upload) -> None:
-    limits = served.model.limits
-    if upload.agent != 0:
-        raise _misfit("upload.agent", upload.agent, "0")
-    if not 1 <= upload.count <= limits.count:
-        raise _misfit("upload.count", upload.count, f"a number from 1 to {limits.count}")
+def _check_statistics(served: Served, statistics: Statistics) -> None:
+    limits, summary, count = served.model.limits, statistics.summary, statistics.count
+    if not 1 <= count <= limits.count:
+        raise _misfit("upload.count", count, f"a number from 1 to {limits.count}")
     try:
-        check_sums(upload.statistics, served.recipe.dimension)
+        check_sums(statistics, served.recipe.dimension)
     except InvalidMessage as error:
         raise InvalidMessage(str(error), field=f"upload.{error.field}") from error
-    _check_form(served, upload)
-    mass, length, along = _evidence(upload)
-    moved = served.recipe.parts.memory.moment_error(upload.summary)
-    most = (_LOOSE + rounding_room(upload.summary)) * upload.count * limits.arm_norm**2
+    _check_rewards(statistics.rewards, limits)
+    _check_form(served, summary)
+    mass, length, along = _evidence(statistics)
+    moved = served.recipe.parts.memory.moment_error(summary)
+    most = (_LOOSE + rounding_room(summary)) * count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise _misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
-    if isinstance(upload.summary, Sketch | Narrow):
-        _check_loss(upload.summary, mass, most)
+    if isinstance(summary, Sketch | Narrow):
+        _check_loss(summary, mass, most)
     most = most / limits.arm_norm * limits.reward + moved
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise _misfit("upload.moment", f"a length of {length:g}", expected)
-    loose = _LOOSE + (_SINGLE if isinstance(upload.summary, Narrow) else 0.0)
-    most = limits.reward * sqrt(loose * upload.count * (along + _UNSEEN * mass)) + moved
+    loose = _LOOSE + (_SINGLE if isinstance(summary, Narrow) else 0.0)
+    most = limits.reward * sqrt(loose * count * (along + _UNSEEN * mass)) + moved
     if not length <= most:
         expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
         raise _misfit("upload.moment", f"a length of {length:g}", expected)
 
 
-def _check_form(served: Served, upload: Upload) -> None:
+def _check_rewards(rewards: Rewards, limits: Limits) -> None:
+    """Raise InvalidMessage unless rewards of that size can have these sums.
+
+    With n rewards of at most R in size, |sum r| <= n R, and (sum r)^2 / n <= sum r^2 <= n R^2.
+    """
+    n, most = rewards.count, _LOOSE * limits.reward
+    if not abs(rewards.total) <= n * most:
+        expected = f"at most {n * most:g} in size: that many of the largest reward"
+        raise _misfit("upload.rewards", f"a sum of {rewards.total:g}", expected)
+    if not rewards.total**2 <= _LOOSE * n * rewards.squares <= _LOOSE * (n * most) ** 2:
+        expected = f"from the square of their mean times {n} to {n * most**2:g}"
+        raise _misfit("upload.rewards", f"a sum of squares of {rewards.squares:g}", expected)
+
+
+def _check_form(served: Served, summary: object) -> None:
     """Raise InvalidMessage unless the summary has the kind and shape of the recipe's."""
-    match upload.summary, served.empty:
+    match summary, served.empty:
         case Gram(matrix), Gram(like):
             fits, field = matrix.shape == like.shape, "upload.summary.matrix"
         case ((Sketch() | Narrow() as sketch), Sketch() as like):
@@ -110,9 +125,9 @@ def _check_form(served: Served, upload: Upload) -> None:
             elif isinstance(sketch, Narrow) and sketch.width != served.params.get("wire"):
                 fits, field = False, "upload.summary.width"
         case _, like:
-            raise _misfit("upload.summary", _said(upload), f"a {type(like).__name__}")
+            raise _misfit("upload.summary", _said(summary), f"a {type(like).__name__}")
     if not fits:
-        raise _misfit(field, _said(upload), f"what {served.recipe!r} makes")
+        raise _misfit(field, _said(summary), f"what {served.recipe!r} makes")
 
 
 def _check_numbers(sketch: Sketch | Narrow) -> None:
@@ -142,8 +157,8 @@ def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
         raise _misfit("upload.summary.shed", sketch.shed, expected)
 
 
-def _said(upload: Upload) -> str:
-    match upload.summary:
+def _said(summary: object) -> str:
+    match summary:
         case Gram(matrix):
             return f"a Gram matrix of shape {matrix.shape}"
         case Narrow() as narrow:
@@ -152,18 +167,19 @@ def _said(upload: Upload) -> str:
         case Sketch(rows, _, size):
             return f"a sketch of size {size}, with rows of shape {rows.shape}"
         case _:
-            return f"a {type(upload.summary).__name__}"
+            return f"a {type(summary).__name__}"
 
 
-def _evidence(upload: Upload) -> tuple[float, float, float]:
+def _evidence(statistics: Statistics) -> tuple[float, float, float]:
     """Return what the trace of X^T X is at least, |moment|, and what u^T (X^T X) u is at most.
 
     u is the moment's direction; without one the third is at least 0.
     """
-    match upload.summary:
+    moment = statistics.moment
+    match statistics.summary:
         case Sketch() | Narrow() as sketch:
             shed = sketch.shed
-            trace, length, along, short = evidence(sketch.rows, sketch.squares, upload.moment)
+            trace, length, along, short = evidence(sketch.rows, sketch.squares, moment)
             if not isfinite(trace):
                 raise _misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
             if short:
@@ -172,11 +188,11 @@ def _evidence(upload: Upload) -> tuple[float, float, float]:
         case Gram(matrix):
             if not (_is_paired(matrix) and _is_semidefinite(matrix)):
                 raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
-            length = sqrt(float(upload.moment @ upload.moment))
-            u = upload.moment / (length or 1.0)
+            length = sqrt(float(moment @ moment))
+            u = moment / (length or 1.0)
             return float(matrix.trace()), length, max(float(u @ matrix @ u), 0.0)
-        case _:
-            raise TypeError(f"no evidence in a {type(upload.summary).__name__}")
+        case summary:
+            raise TypeError(f"no evidence in a {type(summary).__name__}")
 
 
 def _is_paired(matrix: Array) -> bool:

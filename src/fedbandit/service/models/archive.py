@@ -11,12 +11,17 @@ import msgspec
 
 from fedbandit.errors import DataError, FedbanditError, complaint
 from fedbandit.service.models.deduplication import Life, MergedUploads
-from fedbandit.service.models.model import new_incarnation, recipe_of, server_at
+from fedbandit.service.models.model import (
+    current_fingerprint,
+    new_incarnation,
+    recipe_of,
+    server_at,
+)
 from fedbandit.service.storage.contract import Archive, Model, Token
 from fedbandit.terms import check_limits, check_name
 from fedbandit.wire import Limits
 
-_MAGIC = b"fedbandit model 1\n"
+_MAGIC, _MAGIC_1 = b"fedbandit model 2\n", b"fedbandit model 1\n"
 _DIGEST = 32
 
 
@@ -92,16 +97,16 @@ def read_archive(data: bytes, *, name: str | None = None) -> Archive:
     a coordinator that served this name before must not take it for what it holds.
     """
     body = data[len(_MAGIC) + _DIGEST :]
-    if not data.startswith(_MAGIC) or data[len(_MAGIC) : -len(body)] != sha256(body).digest():
+    if (
+        not data.startswith((_MAGIC, _MAGIC_1))
+        or data[len(_MAGIC) : -len(body)] != sha256(body).digest()
+    ):
         raise _broken("bytes that are not, or no longer, what export wrote")
     try:
         wired = msgspec.msgpack.decode(body, type=_Archive)
         archive = _archive(wired, name or wired.model.name)
-        server = server_at(recipe_of(archive.model), archive.state)
-        if (server.version, server.statistics.count) != (
-            archive.model.version,
-            archive.model.count,
-        ):
+        model, server = archive.model, server_at(recipe_of(archive.model), archive.state)
+        if (server.version, server.count) != (model.version, model.count):
             raise _broken("a state of another version than the model's")
     except (msgspec.DecodeError, TypeError, FedbanditError) as error:
         raise _broken(str(error)) from error
@@ -111,10 +116,12 @@ def read_archive(data: bytes, *, name: str | None = None) -> Archive:
 def _archive(wired: _Archive, name: str) -> Archive:
     limits = check_limits(Limits(**msgspec.structs.asdict(wired.model.limits)))
     fresh = {"name": check_name("model", name), "incarnation": new_incarnation()}
-    model = Model(**{**msgspec.structs.asdict(wired.model), **fresh, "limits": limits})
+    was = wired.model
+    mark = current_fingerprint(was.recipe, was.params, was.fingerprint)
+    fields = {**msgspec.structs.asdict(was), **fresh, "limits": limits, "fingerprint": mark}
     tokens = [_token(each, wired.model.name) for each in wired.tokens]
     return Archive(
-        model=model,
+        model=Model(**fields),
         state=wired.state,
         merged={agent: _merged(each) for agent, each in wired.ledgers.items()},
         tokens=tokens if name == wired.model.name else [],

@@ -18,14 +18,11 @@ from fedbandit.core.recipes import RECIPES
 from fedbandit.core.server import Server
 from fedbandit.errors import (
     InvalidMessage,
-    InvalidParameter,
     InvalidState,
-    UnknownParameter,
     complaint,
-    unknown,
 )
 from fedbandit.service.storage.contract import Model
-from fedbandit.terms import SERVED, check_limits, check_name, check_served
+from fedbandit.terms import check_limits, check_name, check_served
 from fedbandit.wire import Limits
 
 DEFAULT_LIMITS: Final = Limits(arm_norm=1e6, reward=1e6, count=10**9)
@@ -56,30 +53,38 @@ def new_incarnation() -> str:
     return secrets.token_hex(8)
 
 
-def recipe_named(name: str, params: Mapping[str, Any]) -> Recipe:
-    """Build a recipe from its name and parameters; say which ones do not fit."""
-    if name not in RECIPES:
-        raise unknown("recipe", name, SERVED)
-    try:
-        return RECIPES[name](**params)
-    except UnknownParameter:
-        raise
-    except TypeError as error:
-        fix = f"See: fedbandit list recipes, {name}."
-        said = str(error).removeprefix("got ")
-        message = complaint("parameters", got=said, expected=f"those of {name}", fix=fix)
-        raise InvalidParameter(message) from error
-
-
 def recipe_of(model: Model) -> Recipe:
     """Build the recipe of a stored model, and make sure that it is the one that was stored."""
-    recipe = recipe_named(model.recipe, json.loads(model.params))
+    recipe = _built(model.recipe, model.params)
     if wire.fingerprint(recipe) != model.fingerprint:
         got, expected = wire.fingerprint(recipe), model.fingerprint
         fix = "Use the version of fedbandit that made the model."
         who = f"fingerprint of model {model.name!r}"
         raise InvalidState(complaint(who, got=got, expected=expected, fix=fix))
     return recipe
+
+
+def current_fingerprint(name: str, params: bytes, fingerprint: str) -> str:
+    """Return the fingerprint of a recipe that may have been stored under that of version 1.
+
+    One that fits neither stays: ``recipe_of`` refuses it, and names the model.
+    """
+    try:
+        recipe = _built(name, params)
+    except InvalidState:
+        return fingerprint
+    old = wire.fingerprint(recipe, format=1)
+    return wire.fingerprint(recipe) if fingerprint == old else fingerprint
+
+
+def _built(name: str, params: bytes) -> Recipe:
+    try:
+        return RECIPES[name](**json.loads(params))
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"The stored recipe {name} with {params!r} cannot be built ({error})."
+        raise InvalidState(
+            f"{message} Use the version of fedbandit that made the model."
+        ) from error
 
 
 def server_at(recipe: Recipe, state: bytes) -> Server:

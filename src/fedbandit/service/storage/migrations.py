@@ -10,10 +10,22 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from fedbandit.errors import StoreError
+from fedbandit.service.models.model import current_fingerprint
 from fedbandit.service.storage.database import Database, Session
 
-SCHEMA: Final = 3
-MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {}
+SCHEMA: Final = 4
+
+
+def _identify_by_what_decides(session: Session) -> None:
+    """3 to 4: a fingerprint is of a recipe's identity, not of its ``repr`` with all parameters."""
+    for name, recipe, params, old in session.run(
+        "SELECT name, recipe, params, fingerprint FROM models"
+    ):
+        new = current_fingerprint(recipe, bytes(params), old)
+        session.run("UPDATE models SET fingerprint = ? WHERE name = ?", (new, name))
+
+
+MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {3: _identify_by_what_decides}
 
 
 def migrate(

@@ -1,0 +1,116 @@
+"""A recipe's identity says what decides anything, and survives what does not."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import fedbandit as fb
+from fedbandit import wire
+from fedbandit.core.identity import form_1, is_of_version_1
+from fedbandit.core.parts.parts import Parts
+from fedbandit.core.recipe import recipe
+from fedbandit.core.recipes import RECIPES
+
+PARTS = fb.FedLinUCB(dimension=2, agents=1).parts
+
+
+@recipe(name="Made")
+def _first(*, dimension: int, agents: int, ridge: float = 1.0) -> Parts:  # noqa: ARG001
+    return PARTS
+
+
+@recipe(name="Made", cost_only=("threads",))
+def _later(
+    *,
+    dimension: int,  # noqa: ARG001
+    agents: int,  # noqa: ARG001
+    ridge: float = 1.0,  # noqa: ARG001
+    forget: float = 1.0,  # noqa: ARG001
+    threads: int = 1,  # noqa: ARG001
+) -> Parts:
+    return PARTS
+
+
+@recipe(name="Made", meaning=2)
+def _changed(*, dimension: int, agents: int, ridge: float = 2.0) -> Parts:  # noqa: ARG001
+    return PARTS
+
+
+def test_a_new_parameter_at_its_default_changes_no_identity() -> None:
+    cases: list[dict[str, Any]] = [{}, {"ridge": 3.0}]
+    for given in cases:
+        old = _first(dimension=2, agents=1, **given)
+        assert _later(dimension=2, agents=1, **given).identity == old.identity
+    assert _later(dimension=2, agents=1, forget=0.5).identity != old.identity
+
+
+def test_what_changes_cost_alone_changes_no_identity() -> None:
+    assert (
+        _later(dimension=2, agents=1, threads=8).identity == _first(dimension=2, agents=1).identity
+    )
+    ways = [
+        fb.FedLinUCB(dimension=2, agents=1, determinant=way)
+        for way in ("when-needed", "rank-one", "every-round")
+    ]
+    assert len({each.identity for each in ways}) == 1
+    assert len({*ways}) == 3  # they are not equal: one costs more than the other
+
+
+def test_a_changed_default_is_another_meaning() -> None:
+    one, two = _first(dimension=2, agents=1), _changed(dimension=2, agents=1)
+    assert one.identity != two.identity
+    assert (one.meaning, two.meaning) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (fb.FSCLB(dimension=3, sketch_size=2, agents=1), {"agents": 2}),
+        (fb.FSCLB(dimension=3, sketch_size=2, agents=1), {"bounds": {"noise": 0.5}}),
+        (fb.FSCLB.lean(dimension=30, agents=1), {"budget": 900}),
+        (fb.FSCLB(dimension=3, sketch_size=2, agents=1), {"estimate": "averaged"}),
+    ],
+)
+def test_every_other_parameter_decides(one: fb.Recipe, other: dict[str, Any]) -> None:
+    changed = RECIPES[one.name](**{**one.params, **other})
+    assert changed.identity != one.identity
+    assert wire.fingerprint(changed) != wire.fingerprint(one)
+
+
+def test_it_is_plain_json_whatever_way_the_numbers_were_written() -> None:
+    one = fb.FSCLB(dimension=3, sketch_size=2, agents=1, ridge=2)
+    assert one.identity == fb.FSCLB(agents=1, ridge=2.0, sketch_size=2, dimension=3).identity
+    said = json.loads(one.identity)
+    assert said == {
+        "recipe": "FSCLB",
+        "meaning": 1,
+        "params": {"agents": 1, "dimension": 3, "ridge": 2.0, "sketch_size": 2},
+    }
+
+
+def test_a_repr_shows_what_differs_from_the_defaults_and_builds_it_again() -> None:
+    one = fb.FSCLB(dimension=3, sketch_size=2, agents=1, alpha=0.5)
+    assert repr(one) == "FSCLB(dimension=3, sketch_size=2, agents=1, alpha=0.5)"
+    assert eval(repr(one), {"FSCLB": fb.FSCLB}) == one
+
+
+def test_agents_and_servers_say_what_they_are_in_a_line() -> None:
+    one = fb.FSCLB(dimension=3, sketch_size=2, agents=2)
+    assert repr(one.agent(1)) == "<Agent 1 of FSCLB: version 0, 0 pending>"
+    assert repr(one.server()) == "<Server of FSCLB: 0 uploads, 0 observations>"
+
+
+def test_version_1_is_told_every_parameter_of_its_time_and_no_other() -> None:
+    one = fb.FedLinUCB(dimension=2, agents=1, radius=0.3)
+    assert form_1(one) == (
+        "FedLinUCB(dimension=2, agents=1, alpha=1.0, ridge=1.0, radius=0.3, "
+        "determinant='when-needed', bounds={'noise': 0.1, 'parameter_norm': 1.0, 'arm_norm': 1.0, "
+        "'horizon': 20000, 'delta': 0.01})"
+    )
+    assert is_of_version_1(one)
+    assert not is_of_version_1(replace(one, meaning=2))
+    newer = replace(one, _params={**one.params, "forget": 0.5})
+    assert not is_of_version_1(newer)
+    assert form_1(newer) == form_1(one)
