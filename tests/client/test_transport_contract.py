@@ -5,8 +5,7 @@ from functools import partial
 import pytest
 
 from fedbandit.client.transport import HttpTransport
-from fedbandit.testing import TransportContract
-from fedbandit.testing.transport_contract import OpenTransport
+from fedbandit.testing import OpenTransport, TransportContract
 
 
 class TestHttp(TransportContract):

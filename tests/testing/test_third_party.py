@@ -20,6 +20,8 @@ from fedbandit.core.parts.parts import Parts
 from fedbandit.core.recipe import recipe
 from fedbandit.errors import Refused, Unreachable
 from fedbandit.testing import (
+    OpenStore,
+    OpenTransport,
     RecipeContract,
     StoreContract,
     TransportContract,
@@ -27,8 +29,7 @@ from fedbandit.testing import (
     coordinator,
 )
 from fedbandit.testing.recipe_contract import Build
-from fedbandit.testing.store_contract import OpenStore
-from fedbandit.testing.transport_contract import RECIPE, OpenTransport
+from fedbandit.testing.transport_contract import RECIPE
 from tests.testing.memory_store import LockedModel, MemoryStore, Place
 
 

@@ -57,9 +57,7 @@ worlds: st.SearchStrategy[AnyWorld] = st.one_of(synthetics(), classifications())
 
 
 @given(worlds, st.integers(0, 40), st.integers(0, 40))
-def test_a_shorter_run_is_a_prefix_and_a_repeat_is_the_same_rounds(
-    world: World, n: int, m: int
-) -> None:
+def test_a_shorter_run_is_a_prefix_and_a_repeat_is_the_same(world: World, n: int, m: int) -> None:
     longer = list(world.rounds(n + m))
     assert len(longer) == n + m
     assert same_rounds(list(world.rounds(n)), longer[:n])

@@ -28,8 +28,8 @@ try:
     from fedbandit.testing.fleet import Fleet, assert_same_state
     from fedbandit.testing.recipe_contract import RecipeContract
     from fedbandit.testing.small_worlds import ChangingArms, ReusedArrays, TiedArms, small_worlds
-    from fedbandit.testing.store_contract import StoreContract
-    from fedbandit.testing.transport_contract import TransportContract
+    from fedbandit.testing.store_contract import OpenStore, StoreContract
+    from fedbandit.testing.transport_contract import OpenTransport, TransportContract
     from fedbandit.testing.world_contract import WorldContract, same_rounds
 except ModuleNotFoundError as missing:
     if str(missing.name).partition(".")[0] == "fedbandit":
@@ -39,6 +39,8 @@ except ModuleNotFoundError as missing:
 __all__ = [
     "ChangingArms",
     "Fleet",
+    "OpenStore",
+    "OpenTransport",
     "RecipeContract",
     "ReusedArrays",
     "RunningCoordinator",

@@ -1,10 +1,11 @@
 """What every store of a coordinator must do."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
+from typing import Protocol
 
 import pytest
 
@@ -14,7 +15,14 @@ from fedbandit.service.models.deduplication import KEPT, Life, MergedUploads
 from fedbandit.service.models.model import new_model
 from fedbandit.service.storage.contract import Model, Store, Token
 
-OpenStore = Callable[[], Store]
+
+class OpenStore(Protocol):
+    """Opens a store; the same one each time, empty the first time."""
+
+    def __call__(self) -> Store:
+        """Return the store, to be closed by the caller."""
+        ...
+
 
 NEWS, NEWS_STATE = new_model("news", FSCLB(dimension=4, sketch_size=3, agents=2))
 SHOP, SHOP_STATE = new_model("shop", FedLinUCB(dimension=3, agents=2))

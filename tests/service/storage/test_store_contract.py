@@ -10,8 +10,8 @@ import pytest
 from fedbandit import errors
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_database, open_store
-from fedbandit.testing import StoreContract
-from fedbandit.testing.store_contract import MERGED, NEWS, NEWS_STATE, OpenStore, write
+from fedbandit.testing import OpenStore, StoreContract
+from fedbandit.testing.store_contract import MERGED, NEWS, NEWS_STATE, write
 from tests.service.running import overwrite
 
 
