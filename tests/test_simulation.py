@@ -13,22 +13,10 @@ from numpy.testing import assert_array_equal
 
 import fedbandit as fb
 from fedbandit import errors
-from tests.core.test_agent import every_recipe
+from fedbandit.testing import ChangingArms
+from tests.core.builds import every_recipe
 
 WORLD = fb.worlds.Synthetic(dimension=6, arms=4, agents=3, noise=0.1, seed=5)
-
-
-class Changing:
-    """A user's own world: the number of arms changes from round to round."""
-
-    dimension, agents = 2, 2
-
-    def rounds(self, n: int) -> Iterator[fb.Round]:
-        rng = np.random.default_rng(0)
-        for t in range(n):
-            arms = rng.uniform(-1, 1, size=(1 + t % 4, 2))
-            means = arms @ np.array([1.0, -0.5])
-            yield fb.Round(t % 2, arms, means, means)
 
 
 @every_recipe
@@ -65,8 +53,9 @@ def test_worlds_of_users_and_changing_numbers_of_arms(recipe: fb.Recipe) -> None
     params = recipe.params | {"dimension": 2, "agents": 2}
     if "bounds" in params:
         params["bounds"] = fb.Bounds(**params["bounds"])
-    trace = fb.simulate(fb.RECIPES[recipe.name](**params), Changing(), rounds=50)
-    assert (trace.arm <= np.arange(50) % 4).all()
+    world = ChangingArms(dimension=2, agents=2)
+    trace = fb.simulate(fb.RECIPES[recipe.name](**params), world, rounds=50)
+    assert (trace.arm <= np.arange(50) % 7).all()
 
 
 PROGRAM = """

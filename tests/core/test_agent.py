@@ -1,8 +1,6 @@
 """Agents and servers by hand: saved states, late rewards, late messages, bad input."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -15,127 +13,16 @@ from fedbandit import errors
 from fedbandit.core.memory.summary import empty_gram, empty_sketch
 from fedbandit.core.messages import Download
 from fedbandit.core.statistics import Statistics
-
-D, M = 6, 3
-BUILDS: dict[str, Callable[[], fb.Recipe]] = {
-    "FSCLB": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M),
-    "FSCLB, buffered": lambda: fb.FSCLB(
-        dimension=D, sketch_size=3, agents=M, cadence="buffered", buffer=8, alpha=9.0
-    ),
-    "FSCLB, paper": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="paper"),
-    "FSCLB, tight": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="tight"),
-    "FedLinUCB": lambda: fb.FedLinUCB(dimension=D, agents=M),
-    "FedLinUCB, published": lambda: fb.FedLinUCB(
-        dimension=D, agents=M, determinant="every-round", radius="paper"
-    ),
-    "FedLinUCB, rank-one": lambda: fb.FedLinUCB(dimension=D, agents=M, determinant="rank-one"),
-    "AsyncLinUCB": lambda: fb.AsyncLinUCB(dimension=D, agents=M, radius="paper"),
-    "DisLinUCB": lambda: fb.DisLinUCB(dimension=D, agents=M, wait=3.0),
-    "LinUCB": lambda: fb.LinUCB(dimension=D, agents=M, radius="paper"),
-    "Centralised": lambda: fb.Centralised(dimension=D, agents=M),
-    "SOFUL": lambda: fb.SOFUL(dimension=D, sketch_size=3, agents=M, radius="paper"),
-    "CBSCFD": lambda: fb.CBSCFD(dimension=D, sketch_size=3, agents=M, radius="paper"),
-    "Random": lambda: fb.Random(dimension=D, agents=M, seed=4),
-}
-every_recipe = pytest.mark.parametrize("recipe", [b() for b in BUILDS.values()], ids=BUILDS)
-
-
-class Fleet:
-    """Agents and a server joined by hand, with the arms that they play."""
-
-    def __init__(self, recipe: fb.Recipe) -> None:
-        self.recipe, self.agents, self.server = recipe, recipe.fleet(), recipe.server()
-
-    def play(self, rng: np.random.Generator, rounds: int) -> list[int]:
-        played = []
-        for _ in range(rounds):
-            arms, who = rng.standard_normal((4, D)), int(rng.integers(M))
-            played.append(self.agents[who].choose(arms))
-            upload = self.agents[who].observe(played[-1], float(rng.standard_normal()))
-            waiting = [] if upload is None else [upload]
-            while waiting:
-                for answer in self.server.receive(waiting.pop()):
-                    follow_up = self.agents[answer.agent].receive(answer.message)
-                    waiting += [] if follow_up is None else [follow_up]
-        return played
-
-    def saved(self) -> "Fleet":
-        """Return a copy of the fleet that has gone through files."""
-        again = Fleet(self.recipe)
-        again.server = fb.Server.restore(self.recipe, through_a_file(self.server.state()))
-        again.agents = [
-            fb.Agent.restore(self.recipe, through_a_file(agent.state())) for agent in self.agents
-        ]
-        return again
-
-
-def through_a_file(state: dict[str, Any]) -> dict[str, Any]:
-    file = BytesIO()
-    np.savez(file, allow_pickle=False, **state)
-    file.seek(0)
-    with np.load(file, allow_pickle=False) as loaded:
-        return dict(loaded)
-
-
-def assert_same_state(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert one.keys() == other.keys()
-    for key, value in one.items():
-        np.testing.assert_array_equal(value, other[key], err_msg=key)
+from fedbandit.testing import Fleet, assert_same_state
+from fedbandit.testing.fleet import assert_goes_on
+from tests.core.builds import BUILDS, D, M, every_recipe
 
 
 @every_recipe
 @settings(max_examples=10)
 @given(before=st.integers(0, 60), seed=st.integers(0, 2**32 - 1))
 def test_restored_fleets_go_on_bit_for_bit(recipe: fb.Recipe, before: int, seed: int) -> None:
-    if recipe.parts.shared:
-        recipe = fb.LinUCB(dimension=D, agents=M)  # one learner is one state, not M of them
-    fleet = Fleet(recipe)
-    fleet.play(np.random.default_rng(seed), before)
-    again = fleet.saved()
-    for one, other in zip(fleet.agents, again.agents, strict=True):
-        assert_same_state(one.state(), other.state())
-    fates = [f.play(np.random.default_rng(seed + 1), 40) for f in (fleet, again)]
-    assert fates[0] == fates[1]
-    for one, other in zip(fleet.agents, again.agents, strict=True):
-        assert_same_state(one.state(), other.state())
-    assert_same_state(fleet.server.state(), again.server.state())
-
-
-@every_recipe
-def test_restored_between_choose_and_observe(recipe: fb.Recipe) -> None:
-    fleet = Fleet(recipe)
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        fleet.play(rng, 10)
-        agent, arms = fleet.agents[1], rng.standard_normal((4, D))
-        chosen = agent.choose(arms)
-        again = fb.Agent.restore(recipe, agent.state())
-        agent.observe(chosen, 1.0)
-        again.observe(chosen, 1.0)
-        assert_same_state(agent.state(), again.state())
-
-
-@every_recipe
-def test_an_arm_by_its_features_is_the_arm_by_its_index(recipe: fb.Recipe) -> None:
-    arms = np.random.default_rng(0).standard_normal((4, D))
-    by_index, by_features = recipe.agent(0), recipe.agent(0)
-    chosen = by_index.choose(arms)
-    assert by_features.choose(arms) == chosen
-    by_index.observe(chosen, 0.5)
-    by_features.observe(list(arms[chosen]), 0.5)
-    assert_same_state(by_index.state(), by_features.state())
-
-
-@every_recipe
-def test_many_decisions_are_each_as_one(recipe: fb.Recipe) -> None:
-    fleet = Fleet(recipe)
-    fleet.play(np.random.default_rng(3), 40)
-    agent, again = fleet.agents[1], fb.Agent.restore(recipe, fleet.agents[1].state())
-    batch = np.random.default_rng(4).standard_normal((7, 4, D))
-    batch[2] = 1.0  # all arms tie
-    assert agent.choose_many(batch).tolist() == [again.choose(arms) for arms in batch]
-    assert agent.state()["decisions"] == again.state()["decisions"]
-    assert agent.choose_many(np.zeros((0, 4, D))).tolist() == []
+    assert_goes_on(recipe, before=before, seed=seed)
 
 
 @pytest.mark.parametrize("shape", [(4, D), (2, 0, D), (2, 3, D + 1)])
@@ -288,88 +175,6 @@ def test_a_disrupted_sync_of_dislinucb_ends_when_everyone_has_sent() -> None:
     assert answer is not None
     assert [a.agent for a in server.receive(answer)] == [0, 1, 2]
     assert server.count == 2
-
-
-GOOD = np.eye(4, D)
-BAD_ARMS: dict[str, tuple[Any, str]] = {
-    "nan": (np.where(np.arange(4 * D).reshape(4, D) == 8, np.nan, GOOD), "nan in arm 1, feature 2"),
-    "infinite": (np.full((2, D), np.inf), "inf in arm 0, feature 0"),
-    "wrong dimension": (np.eye(4, D + 1), r"shape \(4, 7\)"),
-    "no arms": (np.zeros((0, D)), r"shape \(0, 6\)"),
-    "one arm, flat": (np.ones(D), r"shape \(6,\)"),
-    "ragged": ([[1.0] * D, [1.0]], "inhomogeneous"),
-    "text": ([["1"] * D], "numbers of type <U1"),
-    "complex": (np.eye(4, D) * 1j, "numbers of type complex128"),
-    "nothing": (None, "numbers of type object"),
-}
-
-
-@every_recipe
-@pytest.mark.parametrize(("arms", "complaint"), BAD_ARMS.values(), ids=BAD_ARMS)
-def test_bad_arms_change_nothing(recipe: fb.Recipe, arms: Any, complaint: str) -> None:
-    agent = recipe.agent(0)
-    agent.observe(agent.choose(GOOD), 1.0)
-    before = agent.state()
-    with pytest.raises(errors.InvalidArms, match=complaint) as caught:
-        agent.choose(arms)
-    assert f"K >= 1 rows and {D} columns" in str(caught.value)
-    assert_same_state(agent.state(), before)
-
-
-@every_recipe
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 10**400, "much", None, [1.0]])
-def test_bad_rewards_change_nothing(recipe: fb.Recipe, reward: Any) -> None:
-    agent = recipe.agent(0)
-    chosen = agent.choose(GOOD)
-    before = agent.state()
-    with pytest.raises(errors.InvalidReward, match="expected one finite number"):
-        agent.observe(chosen, reward)
-    assert_same_state(agent.state(), before)
-
-
-@every_recipe
-def test_arms_that_were_not_shown(recipe: fb.Recipe) -> None:
-    agent = recipe.agent(0)
-    with pytest.raises(errors.OutOfOrder, match=r"choose\(arms\) first"):
-        agent.observe(0, 1.0)
-    agent.choose(GOOD)
-    before = agent.state()
-    for arm in (4, -1):
-        with pytest.raises(errors.InvalidArms, match="index from 0 to 3"):
-            agent.observe(arm, 1.0)
-    wrong: list[Any] = [np.ones(D - 1), np.full(D, np.nan), np.ones((2, D)), [1, [2]], True, 1j]
-    for features in [*wrong, np.full(D, 1e160)]:
-        with pytest.raises(errors.InvalidArms):
-            agent.observe(features, 1.0)
-    assert_same_state(agent.state(), before)
-
-
-@every_recipe
-def test_states_that_do_not_fit(recipe: fb.Recipe) -> None:
-    agent, server = recipe.agent(2), recipe.server()
-    other = fb.FSCLB(dimension=D, sketch_size=5, agents=M)
-    for state, restore in (
-        (agent.state(), fb.Agent.restore),
-        (server.state(), fb.Server.restore),
-    ):
-        with pytest.raises(errors.InvalidState, match="sketch_size=5"):
-            restore(other, state)
-        for key in (each for each in state if not each.endswith("rewards")):
-            with pytest.raises(errors.InvalidState, match=key.split(".")[-1]):
-                restore(recipe, {k: v for k, v in state.items() if k != key})
-        for key in [key for key in state if key.endswith("moment")]:
-            with pytest.raises(errors.InvalidState, match="moment"):
-                restore(recipe, state | {key: np.full(D, np.nan)})
-
-
-@every_recipe
-def test_an_observation_that_would_overflow_changes_nothing(recipe: fb.Recipe) -> None:
-    agent = recipe.agent(0)
-    agent.choose(GOOD)
-    before = agent.state()
-    with pytest.raises(errors.InvalidArms, match="squares are finite"):
-        agent.observe(0, 1e200)
-    assert_same_state(agent.state(), before)
 
 
 def test_nobody_can_write_into_a_message() -> None:

@@ -17,14 +17,14 @@ from fedbandit.core.statistics import Base, Statistics
 from fedbandit.worlds import Round, World
 from tests.core import literal_beyond as twin
 from tests.core.histories import assert_psd_order, histories
-from tests.core.test_literal import M, Shifting, synthetic
+from tests.core.literal_worlds import M, shifting, synthetic
 
 Array = NDArray[np.float64]
 WORLDS: dict[str, World] = {
     "isotropic": synthetic(seed=1),
     "power law": synthetic(seed=4, spectrum="power-law", decay=1.5),
     "long arms": synthetic(seed=5, norm=4.0),
-    "shifting": Shifting(),
+    "shifting": shifting,
 }
 D = 12
 CADENCES = ["paper", "buffered", "roomy"]

@@ -1,7 +1,6 @@
 """Shipped and literal algorithms play the same arms and upload at the same rounds."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,27 +10,7 @@ from fedbandit.core.memory.gram_memory import Determinant
 from fedbandit.core.recipe import Recipe
 from fedbandit.worlds import Round, World
 from tests.core import literal
-
-M = 5
-
-
-synthetic = partial(fb.worlds.Synthetic, dimension=12, arms=6, agents=M, noise=0.1)
-
-
-class Shifting:
-    """Arms of changing number and length, drifting from one direction to another."""
-
-    dimension, agents = 12, M
-
-    def rounds(self, n: int) -> Iterator[Round]:
-        rng = np.random.default_rng(7)
-        theta = rng.standard_normal(12)
-        for t in range(n):
-            arms = rng.standard_normal((1 + t % 7, 12)) * rng.uniform(0.1, 3.0)
-            arms[:, t * 12 // n] += 2.0
-            means = arms @ theta
-            yield Round(int(rng.integers(M)), arms, means, means + rng.standard_normal(len(arms)))
-
+from tests.core.literal_worlds import M, shifting, synthetic
 
 WORLDS: dict[str, World] = {
     "isotropic": synthetic(seed=1),
@@ -40,7 +19,7 @@ WORLDS: dict[str, World] = {
     "power law": synthetic(seed=4, spectrum="power-law", decay=1.5),
     "long arms": synthetic(seed=5, norm=4.0),
     "short arms": synthetic(seed=6, norm=0.4),
-    "shifting": Shifting(),
+    "shifting": shifting,
     "satimage": fb.worlds.Classification(data="satimage", target=3, agents=M, seed=0),
 }
 ROUNDS = 700

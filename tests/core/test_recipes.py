@@ -11,27 +11,8 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import errors
-from tests.core.test_agent import every_recipe
 
 GOOD: dict[str, Any] = {"dimension": 5, "agents": 2}
-
-
-@every_recipe
-def test_a_recipe_is_rebuilt_from_its_params(recipe: fb.Recipe) -> None:
-    params = dict(recipe.params)
-    if "bounds" in params:
-        params["bounds"] = fb.Bounds(**params["bounds"])
-    assert repr(fb.RECIPES[recipe.name](**params)) == repr(recipe)
-    assert repr(recipe).startswith(f"{recipe.name}(dimension=6, ")
-
-
-@every_recipe
-def test_a_recipe_and_its_agents_can_be_pickled(recipe: fb.Recipe) -> None:
-    again = pickle.loads(pickle.dumps(recipe))
-    assert repr(again) == repr(recipe)
-    arms = np.random.default_rng(0).standard_normal((4, 6))
-    agent = pickle.loads(pickle.dumps(recipe.agent(1)))
-    assert agent.choose(arms) == recipe.agent(1).choose(arms)
 
 
 @pytest.mark.parametrize("index", [-1, 3, 1.5, "0", True])

@@ -1,17 +1,9 @@
 """``fedbandit edge`` as a process: rank, reward, stop, start again."""
 
-import json
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -20,37 +12,12 @@ from fedbandit.cli import main
 from fedbandit.cli.commands.edge import machine_name
 from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
+from tests.edge.sidecar import ask, running
 
 QUESTION = {
     "contextFeatures": [{"time": "morning"}],
     "actions": [{"id": "a", "features": [{"topic": "sport"}]}, {"id": "b"}],
 }
-
-
-def ask(url: str, given: object = None) -> Any:
-    """Post JSON, or get; return the answer's JSON, or its status if there is none."""
-    body = None if given is None else json.dumps(given).encode()
-    request = Request(url, body, {"Content-Type": "application/json"})
-    with urlopen(request, timeout=10) as response:
-        text = response.read()
-    return json.loads(text) if text else response.status
-
-
-@contextmanager
-def running(
-    coordinator: str, place: Path, *more: str
-) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """Run the sidecar as a process of its own; yield its address and the process."""
-    command = [sys.executable, "-m", "fedbandit.cli", "edge", "--model", "news", "--agent", "e"]
-    command += ["--coordinator", coordinator, "--listen", "127.0.0.1:0", "--state-dir", str(place)]
-    command += more
-    environment = os.environ | {"FEDBANDIT_COMPILE": "0"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().split()[-1], process
-        finally:
-            process.kill()
 
 
 def test_an_event_outlives_the_sidecar(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import fedbandit as fb
 from fedbandit.service.private import private_coordinator
-from tests.edge.test_edge_command import ask, running
+from tests.edge.sidecar import ask, running
 
 RECIPE = fb.FSCLB(dimension=12, sketch_size=5, agents=2)
 QUESTION: dict[str, Any] = {

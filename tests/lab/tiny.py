@@ -1,6 +1,5 @@
 """Experiments that take milliseconds."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,25 +42,6 @@ class Broken:
     def rounds(self, n: int) -> Any:
         yield from fb.worlds.Synthetic(dimension=4, arms=3, agents=2).rounds(min(n, 5))
         raise self.error("the tape is torn")
-
-
-@dataclass(frozen=True)
-class Gated:
-    """A world that is not played before a file exists; which file decides nothing of the tape."""
-
-    gate: Path
-    seed: int
-    dimension: int = 4
-    agents: int = 2
-
-    @property
-    def params(self) -> dict[str, object]:
-        return {"seed": self.seed}
-
-    def rounds(self, n: int) -> Any:
-        while not self.gate.exists():
-            time.sleep(0.01)
-        return world(seed=self.seed).rounds(n)
 
 
 def world(**changes: Any) -> fb.worlds.Synthetic:

@@ -103,7 +103,7 @@ def openml(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenML]:
 
 
 def point_scikit_learn_at(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sklearn.datasets import _openml
+    from sklearn.datasets import _openml  # scikit-learn has no public way to ask elsewhere
 
     for name, path in (
         ("_DATA_INFO", ""),

@@ -1,8 +1,6 @@
 """What every world promises: playing it again gives the same rounds, whoever plays and however."""
 
 import pickle
-from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from fedbandit.testing import WorldContract, same_rounds
 from fedbandit.worlds import Classification, Dataset, Round, Synthetic, World, tape
 
+CONTRACT = WorldContract()
 AnyWorld = Synthetic | Classification
 
 
@@ -56,27 +56,17 @@ def classifications(draw: st.DrawFn) -> Classification:
 worlds: st.SearchStrategy[AnyWorld] = st.one_of(synthetics(), classifications())
 
 
-def same(left: Sequence[Round], right: Sequence[Round]) -> bool:
-    return len(left) == len(right) and all(
-        a.agent == b.agent and all(np.array_equal(x, y) for x, y in zip(a[1:], b[1:], strict=True))
-        for a, b in zip(left, right, strict=True)
-    )
-
-
 @given(worlds, st.integers(0, 40), st.integers(0, 40))
 def test_a_shorter_run_is_a_prefix_and_a_repeat_is_the_same(world: World, n: int, m: int) -> None:
     longer = list(world.rounds(n + m))
     assert len(longer) == n + m
-    assert same(list(world.rounds(n)), longer[:n])
-    assert same(list(world.rounds(n + m)), longer)
+    assert same_rounds(list(world.rounds(n)), longer[:n])
+    assert same_rounds(list(world.rounds(n + m)), longer)
 
 
 @given(worlds)
 def test_two_runs_at_once_do_not_disturb_each_other(world: World) -> None:
-    first, second = world.rounds(30), world.rounds(30)
-    begun = list(islice(first, 7))
-    whole = list(second)
-    assert same(begun + list(first), whole)
+    CONTRACT.test_two_runs_at_once_do_not_disturb_each_other(world)
 
 
 @given(worlds, st.integers(1, 500), st.integers(1, 17))
@@ -85,7 +75,7 @@ def test_the_size_of_a_block_changes_nothing(world: World, floats: int, rounds: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tape, "FLOATS_PER_BLOCK", floats)
         patch.setattr(tape, "ROUNDS_PER_BLOCK", rounds)
-        assert same(list(world.rounds(50)), usual)
+        assert same_rounds(list(world.rounds(50)), usual)
 
 
 @given(worlds)
@@ -96,7 +86,7 @@ def test_rounds_that_were_kept_stay_as_they_were(world: World) -> None:
         for shown in world.rounds(20):
             kept.append(shown)
             copies.append(Round(shown.agent, *(array.copy() for array in shown[1:])))
-    assert same(kept, copies)
+    assert same_rounds(kept, copies)
 
 
 @given(worlds)
@@ -105,19 +95,14 @@ def test_a_pickled_world_is_the_same_world(world: AnyWorld) -> None:
     again = pickle.loads(pickle.dumps(world))
     assert again == world
     assert again.params == world.params
-    assert same(list(again.rounds(20)), before)
+    assert same_rounds(list(again.rounds(20)), before)
 
 
 @given(worlds)
 def test_shapes_lengths_and_agents(world: World) -> None:
-    for shown in world.rounds(20):
-        k = len(shown.arms)
-        assert shown.arms.shape == (k, world.dimension)
-        assert shown.means.shape == shown.rewards.shape == (k,)
-        assert shown.arms.dtype == shown.means.dtype == shown.rewards.dtype == np.float64
-        assert shown.arms.flags.c_contiguous
-        assert isinstance(shown.agent, int)
-        assert 0 <= shown.agent < world.agents
+    CONTRACT.test_shapes_and_agents(world)
+    CONTRACT.test_all_numbers_are_finite(world)
+    assert all(shown.arms.flags.c_contiguous for shown in world.rounds(20))
 
 
 @given(worlds)
@@ -136,7 +121,7 @@ def test_params_are_plain(world: AnyWorld) -> None:
 )
 def test_another_seed_is_another_tape(make: Any) -> None:
     tapes = [list(make(seed).rounds(5)) for seed in (0, 1, 2, 2**32, 2**64)]
-    assert not any(same(a, b) for i, a in enumerate(tapes) for b in tapes[:i])
+    assert not any(same_rounds(a, b) for i, a in enumerate(tapes) for b in tapes[:i])
 
 
 @pytest.mark.parametrize(
@@ -152,7 +137,7 @@ def test_the_number_of_threads_changes_nothing(world: World) -> None:
     with threadpool_limits(1):
         alone = list(world.rounds(70))
     with threadpool_limits(2):
-        assert same(list(world.rounds(70)), alone)
+        assert same_rounds(list(world.rounds(70)), alone)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fedbandit.service.http.address import Address
 from fedbandit.service.http.guard import guarded
 from fedbandit.service.models.model import new_model
 from fedbandit.service.settings import Settings
+from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_store
 from fedbandit.web.listening import listen, url_of, uvicorn_config
 
@@ -25,14 +26,16 @@ _PATIENCE = 30.0
 
 @contextmanager
 def private_coordinator(
-    store_url: str, *, model: str, recipe: Recipe, settings: Settings = _OPEN
+    store: Store | str, *, model: str, recipe: Recipe, settings: Settings = _OPEN
 ) -> Iterator[str]:
     """Serve one model on a free port of loopback, and yield the URL.
 
-    The store and the model are created if they do not exist. No tokens are asked for: only programs
-    on this machine can reach it, and only while the block runs.
+    The store, if it is given by its URL, and the model are created if they do not exist; the store
+    is closed at the end. By default no tokens are asked for: only programs on this machine can
+    reach it, and only while the block runs.
     """
-    store = open_store(store_url, create=True)
+    if isinstance(store, str):
+        store = open_store(store, create=True)
     if all(each.name != model for each in store.models()):
         store.create(*new_model(model, recipe))
     listener = listen(_HOST, 0)

@@ -9,7 +9,8 @@ import numpy as np
 
 from fedbandit.worlds.round import Round, World
 
-_MOST = 2**28  # bytes of arms that are kept in memory
+MOST_BYTES = 2**28
+"""How many bytes of arms are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,14 +26,14 @@ class Replay:
         return islice(self.played, n)
 
 
-def replayable(world: World, rounds: int) -> World:
-    """Return a Replay of the first rounds; the world itself if they would take too much memory.
+def replayable(world: World, rounds: int, *, most_bytes: int = MOST_BYTES) -> World:
+    """Return a Replay of the first rounds; the world itself if that takes over ``most_bytes``.
 
     Rounds are copied: a world may yield the same arrays every time with other numbers in them.
     """
     tape = world.rounds(rounds)
     first = list(islice(tape, 1))
-    if sum(np.asarray(this.arms).nbytes for this in first) * rounds > _MOST:
+    if sum(np.asarray(this.arms).nbytes for this in first) * rounds > most_bytes:
         return world
     played = tuple(deepcopy(this) for this in islice(chain(first, tape), rounds))
     return Replay(world.dimension, world.agents, played)

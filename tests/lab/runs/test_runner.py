@@ -14,12 +14,12 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedbandit.errors import InvalidParameter, LocalError, OutputError
-from fedbandit.lab import Results, Task, parse_spec, read_runs, run, run_spec
+from fedbandit.lab import Results, parse_spec, read_runs, run, run_spec
+from tests.lab.gated import gated_tasks
 from tests.lab.tiny import (
     ROOT,
     SPEC,
     Broken,
-    Gated,
     task,
     tasks,
     without_seconds,
@@ -68,17 +68,6 @@ class Deadly:
 
     def rounds(self, n: int) -> Any:
         os._exit(n)
-
-
-def gated_tasks(gate: Path) -> list[Task]:
-    """Three runs that can be finished, and three that wait for the gate."""
-    waiting = [task(trial=trial, world=Gated(gate, seed=trial)) for trial in range(3, 6)]
-    return [*tasks(3), *waiting]
-
-
-def run_gated(directory: str) -> None:
-    """Run them in two processes, as a program of its own."""
-    run(gated_tasks(Path(directory) / "gate"), out=Path(directory) / "out", jobs=2)
 
 
 def test_number_of_processes_changes_no_result(tmp_path: Path) -> None:
@@ -167,7 +156,7 @@ def test_changed_spec_never_returns_old_results(tmp_path: Path) -> None:
 
 def test_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
     out, gate = tmp_path / "out", tmp_path / "gate"
-    started = _start("-c", f"from tests.lab.test_runner import *; run_gated({str(tmp_path)!r})")
+    started = _start("-c", f"from tests.lab.gated import run_gated; run_gated({str(tmp_path)!r})")
     _wait_for_runs(out, at_least=3)
     started.kill()
     started.communicate()

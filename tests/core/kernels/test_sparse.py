@@ -8,7 +8,8 @@ import scipy.sparse
 
 import fedbandit as fb
 from fedbandit import errors
-from tests.core.test_agent import BUILDS, D, M, assert_same_state
+from fedbandit.testing import assert_same_state
+from tests.core.builds import BUILDS, D, M
 
 FORMS = ("csr_matrix", "csr_array", "csc_array", "coo_matrix", "lil_array")
 

@@ -1,0 +1,220 @@
+"""What every store of a coordinator must do."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from typing import Protocol
+
+import pytest
+
+from fedbandit.core.recipes import FSCLB, FedLinUCB
+from fedbandit.errors import InvalidParameter, UnknownName
+from fedbandit.service.models.deduplication import KEPT, Life, MergedUploads
+from fedbandit.service.models.model import new_model
+from fedbandit.service.storage.contract import Model, Store, Token
+
+
+class OpenStore(Protocol):
+    """Opens a store; the same one each time, empty the first time."""
+
+    def __call__(self) -> Store:
+        """Return the store, to be closed by the caller."""
+        ...
+
+
+NEWS, NEWS_STATE = new_model("news", FSCLB(dimension=4, sketch_size=3, agents=2))
+SHOP, SHOP_STATE = new_model("shop", FedLinUCB(dimension=3, agents=2))
+PHONE = Token(digest=bytes(32), name="phone", model="news", agent="phone-7", created=1.5)
+ADMIN = Token(digest=b"\xff" * 32, name="boss", model=None, agent=None, created=2.5)
+LIVES = {bytes(16): Life(0, 2**62, 3), b"\xfe" * 16: Life(1, 1, 2**62)}
+MERGED = MergedUploads(LIVES, 2, 1, 5, 6, 2**62, 1.25)
+
+
+class StoreContract:
+    """Tests of a store, by the words of ``fedbandit.service.storage.contract.Store``.
+
+    Give a fixture ``open_store`` that returns a function without arguments. Each test calls it at
+    least once: the first call makes an empty store, the others open the same store again, as
+    another coordinator would. The tests close what they open.
+    """
+
+    @pytest.fixture
+    def store(self, open_store: OpenStore) -> Iterator[Store]:
+        """Return a new, empty store."""
+        opened = open_store()
+        yield opened
+        opened.close()
+
+    def test_a_model_is_kept_as_it_was_made(self, store: Store, open_store: OpenStore) -> None:
+        assert store.models() == []
+        store.create(SHOP, SHOP_STATE)
+        store.create(NEWS, NEWS_STATE)
+        again = open_store()
+        assert again.models() == [NEWS, SHOP]
+        assert again.model("news") == NEWS
+        assert again.state("shop") == (SHOP, SHOP_STATE)
+        again.close()
+
+    def test_a_taken_name_is_refused_and_nothing_changes(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        with pytest.raises(InvalidParameter, match="Model 'news' exists already"):
+            store.create(replace(SHOP, name="news"), SHOP_STATE)
+        assert store.state("news") == (NEWS, NEWS_STATE)
+
+    def test_unknown_names_are_answered_with_the_nearest(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        for act in (store.model, store.state, store.delete, store.archive):
+            with pytest.raises(UnknownName, match="Did you mean 'news'"):
+                act("new")
+        with pytest.raises(UnknownName), store.lock("new"):
+            pass
+        with pytest.raises(UnknownName):
+            store.add_token(replace(PHONE, model="new"))
+        with pytest.raises(UnknownName):
+            store.revoke("phone")
+
+    def test_what_a_lock_wrote_is_there_when_it_ends(
+        self, store: Store, open_store: OpenStore
+    ) -> None:
+        store.create(NEWS, NEWS_STATE)
+        with store.lock("news") as locked:
+            assert locked.model == NEWS
+            assert locked.state() == NEWS_STATE
+            assert locked.digest == sha256(NEWS_STATE).digest()
+            assert locked.merged_uploads(["a", "b"]) == {"a": MergedUploads(), "b": MergedUploads()}
+            locked.write(state=b"\x00new", version=1, count=7, merged={"a": MERGED})
+            assert locked.digest == sha256(b"\x00new").digest()
+        again = open_store()
+        assert again.state("news") == (replace(NEWS, version=1, count=7), b"\x00new")
+        with again.lock("news") as locked:
+            assert locked.digest == sha256(b"\x00new").digest()
+        assert again.merged_uploads("news", "a") == MERGED
+        assert again.merged_uploads("news", "b") == MergedUploads()
+        assert again.merged_uploads("shop", "a") == MergedUploads()
+        again.close()
+
+    def test_a_lock_says_whom_tokens_of_its_model_open(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.create(SHOP, SHOP_STATE)
+        other = replace(PHONE, digest=b"\x01" * 32, name="other", model="shop")
+        for token in (PHONE, ADMIN, other):
+            store.add_token(token)
+        with store.lock("news") as locked:
+            digests = [PHONE.digest, ADMIN.digest, other.digest, b"\x02" * 32]
+            assert locked.opened(digests) == {PHONE.digest: "phone-7"}
+            assert locked.opened([]) == {}
+
+    def test_a_lock_that_raises_leaves_everything(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        with suppress(ZeroDivisionError), store.lock("news") as locked:
+            locked.write(state=b"new", version=1, count=7, merged={"a": MERGED})
+            raise ZeroDivisionError
+        assert store.state("news") == (NEWS, NEWS_STATE)
+        assert store.merged_uploads("news", "a") == MergedUploads()
+
+    def test_merged_uploads_are_replaced_whole(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        write(store, NEWS, {"a": MERGED, "b": MERGED})
+        other = MergedUploads(
+            {b"\xfe" * 16: Life(1, 2, 4), b"\x01" * 16: Life(2, 1, 5)}, 3, 1, 6, 7, 8, 9.5
+        )
+        write(store, NEWS, {"a": other})
+        assert store.merged_uploads("news", "a") == other
+        assert store.merged_uploads("news", "b") == MERGED
+
+    def test_locks_take_turns_and_see_what_came_before(
+        self, store: Store, open_store: OpenStore
+    ) -> None:
+        store.create(NEWS, NEWS_STATE)
+        others = [store, open_store()]
+        threads = [threading.Thread(target=_count_to_ten, args=(mine,)) for mine in others * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        model, state = store.state("news")
+        assert (model.version, model.count, state) == (40, 40, NEWS_STATE + b"." * 40)
+        assert store.merged_uploads("news", "a") == MergedUploads(uploads=40)
+        others[1].close()
+
+    def test_deleting_a_model_takes_all_that_is_its_own(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.create(SHOP, SHOP_STATE)
+        for model in (NEWS, SHOP):
+            write(store, model, {"a": MERGED})
+        shop_token = Token(digest=b"2" * 32, name="till", model="shop", agent="a", created=1.0)
+        for token in (PHONE, ADMIN, shop_token):
+            store.add_token(token)
+        store.delete("news")
+        assert [model.name for model in store.models()] == ["shop"]
+        assert store.merged_uploads("news", "a") == MergedUploads()
+        assert store.merged_uploads("shop", "a") == MERGED
+        assert store.tokens() == [ADMIN, shop_token]
+        store.create(NEWS, NEWS_STATE)
+        assert store.state("news") == (NEWS, NEWS_STATE)
+
+    def test_tokens_are_found_by_their_digest_until_they_are_revoked(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.add_token(PHONE)
+        store.add_token(ADMIN)
+        assert store.token(PHONE.digest) == PHONE
+        assert store.token(ADMIN.digest) == ADMIN
+        assert store.token(b"1" * 32) is None
+        assert store.tokens() == [ADMIN, PHONE]
+        with pytest.raises(InvalidParameter, match="Token 'phone' exists already"):
+            store.add_token(replace(PHONE, digest=b"1" * 32))
+        store.revoke("phone")
+        assert store.token(PHONE.digest) is None
+        assert store.tokens() == [ADMIN]
+
+    def test_an_archive_is_the_model_again_elsewhere(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.add_token(PHONE)
+        store.add_token(ADMIN)
+        write(store, NEWS, {"a": MERGED, "b": MergedUploads(seen=4.0)}, state=b"state")
+        archive = store.archive("news")
+        assert archive.tokens == [PHONE]
+        store.delete("news")
+        store.install(archive)
+        assert store.archive("news") == archive
+        with pytest.raises(InvalidParameter, match="exists already"):
+            store.install(replace(archive, model=replace(archive.model, name="other")))
+        assert [model.name for model in store.models()] == ["news"]
+
+    def test_a_life_forgotten_is_gone_from_the_store(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        merged = MergedUploads()
+        for version in range(1, KEPT + 4):
+            life, born = version.to_bytes(16), version - 1
+            merged = merged.noting(life, born=born, sequence=1, version=version)
+            write(store, NEWS, {"a": merged})
+            assert store.merged_uploads("news", "a") == merged
+        assert len(store.merged_uploads("news", "a").lives) == KEPT
+
+    def test_a_store_that_answers_can_be_pinged(self, store: Store, open_store: OpenStore) -> None:
+        store.ping()
+        open_store().close()  # and it can still be opened
+
+    def test_it_says_how_many_models_it_can_write_at_once(self, store: Store) -> None:
+        assert store.writers >= 1
+
+
+def write(
+    store: Store, model: Model, merged: Mapping[str, MergedUploads], *, state: bytes = b"s"
+) -> None:
+    """Write a state and merged uploads as a merge does."""
+    with store.lock(model.name) as locked:
+        locked.merged_uploads(merged.keys())
+        locked.write(state=state, version=model.version + 1, count=9, merged=merged)
+
+
+def _count_to_ten(store: Store) -> None:
+    for _ in range(10):
+        with store.lock("news") as locked:
+            before = locked.merged_uploads(["a"])["a"]
+            merged = {"a": replace(before, uploads=before.uploads + 1)}
+            version = locked.model.version + 1
+            state = locked.state() + b"."
+            locked.write(state=state, version=version, count=version, merged=merged)

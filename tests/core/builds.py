@@ -1,0 +1,30 @@
+"""Every recipe, in every form that is tested for what all of them have to do."""
+
+from collections.abc import Callable
+
+import pytest
+
+import fedbandit as fb
+
+D, M = 6, 3
+BUILDS: dict[str, Callable[[], fb.Recipe]] = {
+    "FSCLB": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M),
+    "FSCLB, buffered": lambda: fb.FSCLB(
+        dimension=D, sketch_size=3, agents=M, cadence="buffered", buffer=8, alpha=9.0
+    ),
+    "FSCLB, paper": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="paper"),
+    "FSCLB, tight": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="tight"),
+    "FedLinUCB": lambda: fb.FedLinUCB(dimension=D, agents=M),
+    "FedLinUCB, published": lambda: fb.FedLinUCB(
+        dimension=D, agents=M, determinant="every-round", radius="paper"
+    ),
+    "FedLinUCB, rank-one": lambda: fb.FedLinUCB(dimension=D, agents=M, determinant="rank-one"),
+    "AsyncLinUCB": lambda: fb.AsyncLinUCB(dimension=D, agents=M, radius="paper"),
+    "DisLinUCB": lambda: fb.DisLinUCB(dimension=D, agents=M, wait=3.0),
+    "LinUCB": lambda: fb.LinUCB(dimension=D, agents=M, radius="paper"),
+    "Centralised": lambda: fb.Centralised(dimension=D, agents=M),
+    "SOFUL": lambda: fb.SOFUL(dimension=D, sketch_size=3, agents=M, radius="paper"),
+    "CBSCFD": lambda: fb.CBSCFD(dimension=D, sketch_size=3, agents=M, radius="paper"),
+    "Random": lambda: fb.Random(dimension=D, agents=M, seed=4),
+}
+every_recipe = pytest.mark.parametrize("recipe", [b() for b in BUILDS.values()], ids=BUILDS)

@@ -1,0 +1,22 @@
+"""The contract of every recipe, on all that are shipped and in every form of them."""
+
+import pytest
+
+import fedbandit as fb
+from fedbandit.testing import RecipeContract
+from tests.core.builds import BUILDS, D
+
+
+class TestEveryRecipe(RecipeContract):
+    @pytest.fixture(params=BUILDS)
+    def recipe(self, request: pytest.FixtureRequest) -> fb.Recipe:
+        return BUILDS[request.param]()
+
+    def test_bounds_may_be_given_as_such(self, recipe: fb.Recipe) -> None:
+        params = recipe.params
+        if "bounds" in params:
+            params["bounds"] = fb.Bounds(**params["bounds"])
+        assert repr(fb.RECIPES[recipe.name](**params)) == repr(recipe)
+
+    def test_its_repr_says_what_it_is(self, recipe: fb.Recipe) -> None:
+        assert repr(recipe).startswith(f"{recipe.name}(dimension={D}, ")
