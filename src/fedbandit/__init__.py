@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from fedbandit import errors, worlds
 from fedbandit.core import theory
 from fedbandit.core.agent import Agent
+from fedbandit.core.fsclb import FSCLB
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Collect, Directed, Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import (
     CBSCFD,
-    FSCLB,
     RECIPES,
     SOFUL,
     AsyncLinUCB,

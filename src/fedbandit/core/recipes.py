@@ -3,181 +3,30 @@
 What all of them share is documented once, at ``FSCLB``: dimension, agents, ridge, radius, bounds.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from math import log
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from fedbandit.core.checks import one_of, real, whole
+from fedbandit.core.fsclb import FSCLB, checked_sketch_size
 from fedbandit.core.memory.gram_memory import Determinant, GramMemory
-from fedbandit.core.memory.narrow import WIDTHS, Width
-from fedbandit.core.memory.sizing import TOLERANCE, Sizing, largest_size, lean_budget
-from fedbandit.core.memory.sketch_memory import Estimate, SketchMemory
+from fedbandit.core.memory.sketch_memory import SketchMemory
 from fedbandit.core.parts.choice import Uniform
 from fedbandit.core.parts.parts import Parts
-from fedbandit.core.parts.radius import Constant, Federated, Radius, SelfNormalised, Uncompensated
+from fedbandit.core.parts.radius import (
+    Federated,
+    Radius,
+    SelfNormalised,
+    Uncompensated,
+    chosen_radius,
+)
 from fedbandit.core.parts.reply import ToAll, ToOwed
 from fedbandit.core.parts.trigger import Growth, GrowthTimesWait
-from fedbandit.core.recipe import Recipe, nearest_names, recipe
+from fedbandit.core.recipe import Recipe, recipe
 from fedbandit.core.theory import Bounds
 from fedbandit.errors import InvalidParameter
 
-ROOM: Final = 4.0
-"""Limit on the length of the corrected estimate's theta', in multiples of S = parameter_norm.
-
-It applies to constant radii. A radius from theory needs |theta'| <= S.
-"""
-
 PaperRadius = float | Literal["paper"]
-TightRadius = float | Literal["paper", "tight"]
-
-
-class Fsclb:
-    """FSCLB, the paper's algorithm: agents send the server sketches of what they observed.
-
-    ``FSCLB(...)`` builds the algorithm as published; its parameters also switch on each of our
-    extensions. ``FSCLB.lean(...)`` builds our variant that sends few bytes. Both return a
-    ``Recipe``, which builds the agents and the server.
-    """
-
-    @recipe(name="FSCLB")
-    def __call__(
-        self,
-        *,
-        dimension: int,
-        sketch_size: int | Literal["auto"],
-        agents: int,
-        alpha: float = 1.0,
-        ridge: float = 1.0,
-        radius: TightRadius = 0.5,
-        cadence: Literal["paper", "buffered"] = "paper",
-        buffer: int | None = None,
-        estimate: Estimate = "paper",
-        wire: Width = "float64",
-        budget: int | None = None,
-        server_size: int | None = None,
-        bounds: Bounds = Bounds(),
-    ) -> Parts:
-        """Federated Sketch Contextual Linear Bandits (paper, Algs. 1 and 2).
-
-        An agent chooses among K arms in O(K l d), with what it last downloaded. It uploads a sketch
-        of its new observations, O(l d) numbers, once they make det(V), the determinant of the
-        matrix that it decides with, grow by more than a factor of 1 + alpha. The server merges the
-        sketch and answers with a sketch of everything.
-
-        - ``dimension`` (d): number of features of an arm. ``agents`` (M): number of agents.
-        - ``sketch_size`` (l), 2 to d + 1: a sketch keeps at most l - 1 rows. Small sketches are
-          cheap and *shed* more: the part of X^T X that does not fit is dropped, and a bound on it
-          is kept and sent along. d + 1 sheds nothing. The paper uses about 0.4 d.
-        - ``alpha``: the larger, the fewer uploads, on older data.
-        - ``ridge`` (lambda): added to the diagonal of X^T X.
-        - ``radius`` (beta): the weight of an arm's uncertainty in its score, that is how much is
-          explored. A constant; or ``"paper"``, eq. 1; or ``"tight"``, eq. 1 with a smaller bias
-          (``theory.radius``). Radii from theory explore far more than is good for the reward.
-        - ``bounds``: the constants R, S, L, T and delta for radii from theory (``Bounds``). S, its
-          ``parameter_norm``, also limits theta' of ``estimate="corrected"``.
-
-        Ours, with the paper's as default (docs/beyond.md has what each of them does to regret):
-
-        - ``cadence="paper"`` shrinks the sketch at every observation once it has l rows.
-          ``"buffered"`` keeps up to ``buffer`` rows (default 4 l, or 3 d if 4 l exceeds d) and
-          shrinks when they are full or sent; with more than d rows, only when sent. That sheds
-          less and costs less, and every guarantee holds.
-        - ``estimate="averaged"`` solves for theta with the average that the sketch has lost, in
-          place of the worst case that it has shed. ``"corrected"`` also subtracts the sketch's
-          error, times the estimate theta' of that time, from sum r x. That removes most of the
-          loss.
-        - ``wire``: the numbers in which rows are sent, float64, float32, float16, bfloat16 or int8.
-          What rounding may lose is added to what is shed.
-        - ``sketch_size="auto"``: the server chooses the size of messages from what they would shed.
-          No message exceeds ``budget`` bytes, sums of rewards (at most 33 bytes) not counted.
-        - ``server_size``: size of the server's own sketch, at least that of its messages. The
-          default is the same, and with ``"auto"`` twice as large.
-        """
-        one_of("estimate", estimate, get_args(Estimate))
-        one_of("wire", wire, WIDTHS)
-        size, sizing = _sizes(sketch_size, budget, dimension=dimension, width=wire)
-        memory = SketchMemory(
-            dimension,
-            real("ridge", ridge),
-            size,
-            buffer=_buffer(cadence, buffer, size, dimension),
-            estimate=estimate,
-            width=wire,
-            sizing=sizing,
-            longest=(1.0 if isinstance(radius, str) else ROOM) * bounds.parameter_norm,
-            server_size=_server_size(server_size, size, sizing, dimension),
-        )
-        real("alpha", alpha)
-        _check_papers(radius, estimate)
-        federated = partial(
-            Federated,
-            dimension=dimension,
-            agents=agents,
-            alpha=alpha,
-            ridge=ridge,
-            bounds=bounds,
-            corrected=estimate == "corrected",
-            rounded=estimate == "paper" and wire != "float64",
-        )
-        theory = {"paper": federated(form="paper"), "tight": federated(form="tight")}
-        return Parts(memory=memory, radius=_radius(radius, theory), trigger=Growth(alpha))
-
-    @nearest_names("FSCLB.lean")
-    def lean(
-        self,
-        *,
-        dimension: int,
-        agents: int,
-        sketch_size: int | Literal["auto"] = "auto",
-        alpha: float = 1.0,
-        ridge: float = 1.0,
-        radius: float | Literal["tight"] = 0.5,
-        budget: int | None = None,
-        server_size: int | None = None,
-        bounds: Bounds = Bounds(),
-    ) -> Recipe:
-        """FSCLB for few bytes: our variant, with all extensions on.
-
-        On the paper's four settings it sent 1 to 3 % of FedLinUCB's bytes, with less regret than
-        the paper's FSCLB and more than FedLinUCB (docs/beyond.md). It can lose elsewhere: rewards
-        with a large mean and features that appear late are hard for it. ``fedbandit advise``
-        compares the two on your data.
-
-        It is ``FSCLB`` with ``cadence="buffered"``, ``estimate="corrected"``, ``wire="int8"`` and
-        ``sketch_size="auto"``; all parameters are documented there. ``budget``, the most bytes of a
-        message, is by default what the moment takes and a fortieth of a d x d matrix in float64.
-        The server keeps a sketch of twice the size of a message. docs/departures.md lists what
-        differs from the paper.
-        """
-        whole("dimension", dimension, least=1)
-        if sketch_size == "auto":
-            budget = lean_budget(dimension) if budget is None else budget
-        elif server_size is None:
-            server_size = min(2 * _sketch_size(sketch_size, dimension), dimension + 1)
-        return self(
-            dimension=dimension,
-            sketch_size=sketch_size,
-            agents=agents,
-            alpha=alpha,
-            ridge=ridge,
-            radius=radius,
-            cadence="buffered",
-            estimate="corrected",
-            wire="int8",
-            budget=budget,
-            server_size=server_size,
-            bounds=bounds,
-        )
-
-    def __repr__(self) -> str:
-        return "<recipe FSCLB>"
-
-    def __reduce__(self) -> str:
-        return "FSCLB"  # pickled as functions are: by name
-
-
-FSCLB: Final = Fsclb()
 
 
 @recipe(cost_only=("determinant",))
@@ -207,7 +56,9 @@ def FedLinUCB(
     memory = GramMemory(dimension, real("ridge", ridge), determinant)
     real("alpha", alpha)
     paper = Federated(dimension=dimension, agents=agents, alpha=alpha, ridge=ridge, bounds=bounds)
-    return Parts(memory=memory, radius=_radius(radius, {"paper": paper}), trigger=Growth(alpha))
+    return Parts(
+        memory=memory, radius=chosen_radius(radius, {"paper": paper}), trigger=Growth(alpha)
+    )
 
 
 @recipe()
@@ -335,11 +186,11 @@ def SOFUL(
     A decision costs O(K l d). Parameters are those of ``FSCLB``; ``radius="paper"`` is SOFUL's
     (``theory.soful_radius``).
     """
-    size = _sketch_size(sketch_size, dimension)
+    size = checked_sketch_size(sketch_size, dimension)
     paper = Uncompensated(dimension=dimension, sketch_size=size, ridge=ridge, bounds=bounds)
     return Parts(
         memory=SketchMemory(dimension, real("ridge", ridge), size, compensated=False),
-        radius=_radius(radius, {"paper": paper}),
+        radius=chosen_radius(radius, {"paper": paper}),
         own_data=True,
     )
 
@@ -360,7 +211,9 @@ def CBSCFD(
     self-normalised radius (``theory.self_normalised_radius``).
     """
     return Parts(
-        memory=SketchMemory(dimension, real("ridge", ridge), _sketch_size(sketch_size, dimension)),
+        memory=SketchMemory(
+            dimension, real("ridge", ridge), checked_sketch_size(sketch_size, dimension)
+        ),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         own_data=True,
     )
@@ -391,72 +244,9 @@ RECIPES: Final[dict[str, Callable[..., Recipe]]] = {
 """Every recipe by its name."""
 
 
-def _radius(asked: float | str, theory: Mapping[str, Radius]) -> Radius:
-    if isinstance(asked, str):
-        one_of("radius", asked, theory)
-        return theory[asked]
-    return Constant(real("radius", asked, zero=True))
-
-
-def _check_papers(radius: float | str, estimate: str) -> None:
-    """Raise InvalidParameter for the paper's radius with an estimate that is not the paper's."""
-    if radius == "paper" and estimate != "paper":
-        raise InvalidParameter(
-            f"radius: 'paper' (eq. 1) is for estimate='paper' alone; got estimate={estimate!r}. "
-            "Use radius='tight' or a number, or estimate='paper'."
-        )
-
-
 def _self_normalised(asked: float | str, dimension: int, ridge: float, bounds: Bounds) -> Radius:
     paper = SelfNormalised(dimension=dimension, ridge=ridge, bounds=bounds)
-    return _radius(asked, {"paper": paper})
-
-
-def _sketch_size(size: int, dimension: int) -> int:
-    why = "a sketch keeps one row less than its size; d + 1 loses nothing"
-    advice = f"The paper uses about 0.4 d, here {max(2, round(0.4 * dimension))}."
-    return whole("sketch_size", size, least=2, most=dimension + 1, why=why, advice=advice)
-
-
-def _sizes(
-    size: int | str, budget: int | None, *, dimension: int, width: str
-) -> tuple[int, Sizing | None]:
-    """Return the largest sketch size of a message, and the rule for "auto" (else None)."""
-    if size == "auto":
-        most = dimension + 1
-        if budget is not None:
-            whole("budget", budget, least=1)
-            most = largest_size(budget, dimension=dimension, width=width)
-        return most, Sizing(most, TOLERANCE)
-    if budget is not None:
-        raise InvalidParameter(
-            f"budget must be left out with a fixed sketch_size; got {budget!r}. "
-            "A budget needs sketch_size='auto'."
-        )
-    if isinstance(size, str):
-        raise InvalidParameter(f"sketch_size must be a whole number or 'auto'; got {size!r}.")
-    return _sketch_size(size, dimension), None
-
-
-def _server_size(asked: int | None, size: int, sizing: Sizing | None, dimension: int) -> int | None:
-    if asked is not None:
-        why = "at least the size of a message; d + 1 loses nothing"
-        return whole("server_size", asked, least=size, most=dimension + 1, why=why)
-    return None if sizing is None else min(2 * size, dimension + 1)
-
-
-def _buffer(cadence: str, buffer: int | None, size: int, dimension: int) -> int | None:
-    one_of("cadence", cadence, ["paper", "buffered"])
-    if cadence == "buffered":
-        roomy = 4 * size if 4 * size <= dimension else 3 * dimension
-        why = "at least the sketch size"
-        return roomy if buffer is None else whole("buffer", buffer, least=size, why=why)
-    if buffer is not None:
-        raise InvalidParameter(
-            f"buffer must be left out with cadence='paper'; got {buffer!r}. "
-            "A buffer needs cadence='buffered'."
-        )
-    return None
+    return chosen_radius(asked, {"paper": paper})
 
 
 def _at_least_one(name: str, value: float) -> None:

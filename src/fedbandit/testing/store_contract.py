@@ -9,7 +9,8 @@ from typing import Protocol
 
 import pytest
 
-from fedbandit.core.recipes import FSCLB, FedLinUCB
+from fedbandit.core.fsclb import FSCLB
+from fedbandit.core.recipes import FedLinUCB
 from fedbandit.errors import InvalidParameter, UnknownName
 from fedbandit.service.models.deduplication import KEPT, Life, MergedUploads
 from fedbandit.service.models.model import new_model

@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedbandit.core.kernels.eigh import (
-    arrowhead_eigh,
-    halved_eigenpairs,
-    leading_eigenpairs,
-)
+from fedbandit.core.kernels.arrowhead import arrowhead_eigh
+from fedbandit.core.kernels.eigh import halved_eigenpairs, leading_eigenpairs
 from fedbandit.core.kernels.frequent_directions import shed_one, shrink
 from tests.core.histories import histories
 

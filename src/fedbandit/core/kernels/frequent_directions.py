@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from fedbandit.core.kernels.arrowhead import arrowhead_eigh
 from fedbandit.core.kernels.compiler import kernel
-from fedbandit.core.kernels.eigh import arrowhead_eigh, leading_eigenpairs
+from fedbandit.core.kernels.eigh import leading_eigenpairs
 from fedbandit.core.kernels.linalg import Array
 
 _EPSILON = 2.220446049250313e-16

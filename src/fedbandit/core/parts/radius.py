@@ -1,9 +1,11 @@
 """Rules for the confidence radius beta, which weighs an arm's uncertainty in its score."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from fedbandit.core import theory
+from fedbandit.core.checks import one_of, real
 from fedbandit.core.memory.contract import Reading
 from fedbandit.core.theory import Bounds
 
@@ -97,3 +99,11 @@ class Uncompensated:
             bounds=self.bounds,
             shed=reading.shed,
         )
+
+
+def chosen_radius(asked: float | str, theory: Mapping[str, Radius]) -> Radius:
+    """Return the radius that a recipe was asked for: a number, or a word for one of theory's."""
+    if isinstance(asked, str):
+        one_of("radius", asked, theory)
+        return theory[asked]
+    return Constant(real("radius", asked, zero=True))
