@@ -87,8 +87,21 @@ def test_numbers_that_are_not_finite_are_refused(choice: Choice) -> None:
         choice.choose_many(agent.policy, arms[None], 0, 0)
 
 
-def test_an_agent_tells_the_probability_of_its_last_choice() -> None:
-    agent = fb.Random(dimension=D, agents=1).agent(0)
+@pytest.mark.parametrize(
+    ("recipe", "probability"),
+    [
+        (fb.Random(dimension=D, agents=1), 1 / K),
+        (fb.FSCLB(dimension=D, sketch_size=2, agents=1), 1.0),
+    ],
+)
+def test_an_agent_tells_the_probability_of_its_last_choice(
+    recipe: fb.Recipe, probability: float
+) -> None:
+    agent = recipe.agent(0)
     assert agent.probability is None
     agent.choose(np.eye(K, D))
-    assert agent.probability == 1 / K
+    assert agent.probability == probability
+    restored = fb.Agent.restore(recipe, agent.state())
+    assert restored.probability is None  # how an arm was chosen is not saved
+    restored.choose(np.eye(K, D))
+    assert restored.probability == probability

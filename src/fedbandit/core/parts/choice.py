@@ -102,7 +102,7 @@ class Ucb:
         arm = policy.reading.best(arms, policy.theta, policy.radius, shown, into.squared_widths)
         if arm < 0:
             raise arms_not_finite(arms)
-        into.arm = arm
+        into.arm, into.probability = arm, 1.0
         return into
 
     def choose_many(
