@@ -33,6 +33,11 @@ def _later(
     return PARTS
 
 
+@recipe(name="Made", meaning=3, earlier={1: {"ridge": 1.0}, 2: {"ridge": 5.0}})
+def _changed_again(*, dimension: int, agents: int, ridge: float = 2.0) -> Parts:  # noqa: ARG001
+    return PARTS
+
+
 @recipe(name="Made", meaning=2)
 def _changed(*, dimension: int, agents: int, ridge: float = 2.0) -> Parts:  # noqa: ARG001
     return PARTS
@@ -62,6 +67,17 @@ def test_a_changed_default_is_another_meaning() -> None:
     one, two = _first(dimension=2, agents=1), _changed(dimension=2, agents=1)
     assert one.identity != two.identity
     assert (one.meaning, two.meaning) == (1, 2)
+
+
+@pytest.mark.parametrize("ridge", [1.0, 2.0, 5.0, 7.0])
+def test_earlier_defaults_keep_the_identities_of_their_time(ridge: float) -> None:
+    today = _changed_again(dimension=2, agents=1, ridge=ridge)
+    assert today.identities[1] == _first(dimension=2, agents=1, ridge=ridge).identity
+    assert today.identity == today.identities[3]
+    assert len({*today.identities.values()}) == 3
+    for meaning, default in {1: 1.0, 2: 5.0, 3: 2.0}.items():
+        told = json.loads(today.identities[meaning])["params"]
+        assert ("ridge" in told) == (ridge != default)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +126,9 @@ def test_version_1_is_told_every_parameter_of_its_time_and_no_other() -> None:
         "'horizon': 20000, 'delta': 0.01})"
     )
     assert is_of_version_1(one)
-    assert not is_of_version_1(replace(one, meaning=2))
+    assert not is_of_version_1(replace(one, meaning=2, identities={2: one.identity}))
+    assert is_of_version_1(replace(one, meaning=2, identities={1: one.identity, 2: one.identity}))
+    assert not is_of_version_1(replace(one, _params={**one.params, "determinant": "by magic"}))
     newer = replace(one, _params={**one.params, "forget": 0.5})
     assert not is_of_version_1(newer)
     assert form_1(newer) == form_1(one)

@@ -21,7 +21,7 @@ def test_what_is_not_installed_is_named_with_its_extra(package: str) -> None:
     command = [sys.executable, "-c", program]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 1
-    assert f"no installed {package}" in run.stderr
+    assert f"needs {package}" in run.stderr
     assert "pip install 'fedbandit[testing]'" in run.stderr
 
 

@@ -4,7 +4,9 @@ Models stay deployed while the library changes, so an identity has exactly what 
 the recipe's name, its version (``meaning``), and the parameters that differ from their defaults. A
 new parameter whose default changes nothing leaves all identities as they are, and so does one that
 changes only costs. If a default changes, or what a parameter does, ``meaning`` goes up by one, so
-that older models have another identity than newer ones.
+that older models have another identity than newer ones. A changed default is named in the recipe's
+``earlier``: the recipe then also has the identity of before, and models, saved states and agents of
+that time go on. If what a parameter does changes, it is not named there, and they stop.
 """
 
 from __future__ import annotations
@@ -15,6 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
+
+
+def differing(params: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that are not at their defaults."""
+    return {
+        name: value
+        for name, value in params.items()
+        if name not in defaults or value != defaults[name]
+    }
 
 
 def canonical(name: str, meaning: int, deciding: Mapping[str, Any]) -> str:
@@ -47,6 +58,17 @@ Version 1 is wire format 1 and schema 3 of the store.
 """
 
 
+_WORDS_1: Final[Mapping[str, tuple[str, ...]]] = {
+    "radius": ("paper", "tight"),
+    "cadence": ("paper", "buffered"),
+    "estimate": ("paper", "averaged", "corrected"),
+    "wire": ("float64", "float32", "float16", "bfloat16", "int8"),
+    "sketch_size": ("auto",),
+    "determinant": ("when-needed", "rank-one", "every-round"),
+}
+"""The words that these parameters could be in version 1."""
+
+
 def form_1(recipe: Recipe) -> str:
     """Return the identity that a recipe had in version 1: its ``repr`` with all parameters.
 
@@ -65,4 +87,9 @@ def params_1(recipe: Recipe) -> dict[str, Any]:
 def is_of_version_1(recipe: Recipe) -> bool:
     """Say whether an agent of version 1 can build this recipe and gets the same algorithm."""
     known = VERSION_1.get(recipe.name, ())
-    return recipe.meaning == 1 and recipe.differing.keys() <= set(known)
+    words = {name: value for name, value in recipe.params.items() if isinstance(value, str)}
+    return (
+        1 in recipe.identities
+        and recipe.differing.keys() <= set(known)
+        and all(value in _WORDS_1.get(name, (value,)) for name, value in words.items())
+    )

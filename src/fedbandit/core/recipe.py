@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from fedbandit.core.agent import Agent
 from fedbandit.core.checks import whole
-from fedbandit.core.identity import canonical
+from fedbandit.core.identity import canonical, differing
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.server import Server
 from fedbandit.core.theory import Bounds
@@ -28,16 +29,22 @@ class Recipe:
 
     Made by ``FSCLB(...)``, ``FedLinUCB(...)`` and the others in ``RECIPES``. Frozen and picklable;
     recipes with the same name and parameters are equal. ``parts`` are what the algorithm is made
-    of. ``identity`` is the text that agents and coordinators compare to make sure that they run the
-    same algorithm (see ``core.identity``); it contains ``meaning``, the version of the recipe.
+    of. ``meaning`` is the version of the recipe. ``identities`` are the texts that agents and
+    coordinators compare to make sure that they run the same algorithm (see ``core.identity``), by
+    meaning: the present one, and those that this algorithm had before its defaults changed.
     """
 
     name: str
     parts: Parts
     meaning: int
-    identity: str
+    identities: Mapping[int, str]
     _params: dict[str, Any]
     _defaults: dict[str, Any]
+
+    @property
+    def identity(self) -> str:
+        """The present identity."""
+        return self.identities[self.meaning]
 
     @property
     def params(self) -> dict[str, Any]:
@@ -50,7 +57,7 @@ class Recipe:
     @property
     def differing(self) -> dict[str, Any]:
         """The parameters whose values are not the defaults."""
-        return {name: value for name, value in self.params.items() if self._is_set(name, value)}
+        return differing(self.params, self._defaults)
 
     @property
     def dimension(self) -> int:
@@ -77,9 +84,6 @@ class Recipe:
             return [self.agent(0)] * self.agents
         return [self.agent(index) for index in range(self.agents)]
 
-    def _is_set(self, name: str, value: Any) -> bool:
-        return name not in self._defaults or value != self._defaults[name]
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Recipe):
             return NotImplemented
@@ -94,13 +98,18 @@ class Recipe:
 
 
 def recipe(
-    *, name: str = "", meaning: int = 1, cost_only: tuple[str, ...] = ()
+    *,
+    name: str = "",
+    meaning: int = 1,
+    earlier: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
+    cost_only: tuple[str, ...] = (),
 ) -> Callable[[Callable[P, Parts]], Callable[P, Recipe]]:
     """Turn a function or method that returns ``Parts`` into one that returns a ``Recipe``.
 
     The decorated function keeps its name, parameters and docstring. Misspelt parameters raise
     UnknownParameter. ``name``: the recipe's name, by default the function's. ``meaning``: the
     recipe's version; raise it by one whenever a default changes, or what a parameter does.
+    ``earlier``: where only defaults have changed, those that differed, by the meaning of that time.
     ``cost_only``: parameters that change how long a decision takes, but no decision; they are left
     out of the identity.
     """
@@ -130,13 +139,12 @@ def recipe(
                 for each, value in given.items()
                 if each != "self"
             }
-            deciding = {
-                each: value
-                for each, value in plain.items()
-                if each not in cost_only and (each not in defaults or value != defaults[each])
+            decides = {each: value for each, value in plain.items() if each not in cost_only}
+            identities = {
+                version: canonical(called, version, differing(decides, {**defaults, **changed}))
+                for version, changed in {**earlier, meaning: {}}.items()
             }
-            identity = canonical(called, meaning, deciding)
-            return Recipe(called, parts, meaning, identity, plain, defaults)
+            return Recipe(called, parts, meaning, identities, plain, defaults)
 
         build.__signature__ = signature.replace(return_annotation=Recipe)  # type: ignore[attr-defined]
         return build

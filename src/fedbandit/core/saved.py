@@ -90,7 +90,7 @@ def rewards(state: Mapping[str, Any], key: str) -> Rewards:
 
 def check_owner(state: Mapping[str, Any], recipe: "Recipe") -> None:
     """Raise InvalidState unless the state was saved with this recipe."""
-    if str(_entry(state, "recipe")) not in (recipe.identity, form_1(recipe)):
+    if str(_entry(state, "recipe")) not in (*recipe.identities.values(), form_1(recipe)):
         raise wrong_entry("recipe", str(state["recipe"]), f"{recipe.identity}, that is {recipe!r}")
 
 

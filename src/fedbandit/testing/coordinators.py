@@ -61,13 +61,15 @@ def coordinator(
     """Serve a model of this recipe on a free port of this machine while the block runs.
 
     It is the real coordinator, over real HTTP, in a thread of this process; it merges in threads,
-    too, where ``fedbandit serve`` has a process for that. ``store`` is one of your own, without a
-    model of that name, and is closed at the end; by default SQLite in a temporary directory.
+    too, where ``fedbandit serve`` has a process for that. ``store`` is one of your own, and is
+    closed at the end; a model of that name in it is gone on from, whatever its recipe. By default
+    it is SQLite in a temporary directory.
     """
     new = new_model(model, recipe, limits=limits)
     with TemporaryDirectory(prefix="fedbandit-testing-") as place:
         if store is None:
             store = open_store(f"sqlite:///{Path(place) / 'store.db'}", create=True)
-        store.create(*new)
+        if all(each.name != model for each in store.models()):
+            store.create(*new)
         with private_coordinator(store, model=model, recipe=recipe, settings=settings) as url:
             yield RunningCoordinator(url, model, store)

@@ -160,6 +160,14 @@ def fingerprint(recipe: Recipe, *, format: int = FORMAT) -> str:
     return sha256(identity.encode()).hexdigest()[:16]
 
 
+def fingerprints(recipe: Recipe, *, format: int = FORMAT) -> frozenset[str]:
+    """Return every fingerprint under which this recipe may be met: of earlier meanings as well."""
+    if format == 1:
+        return frozenset([fingerprint(recipe, format=1)])
+    said = recipe.identities.values()
+    return frozenset(sha256(each.encode()).hexdigest()[:16] for each in said)
+
+
 def state_path(have: str = "") -> str:
     """Return the relative URL that an agent gets to join or catch up.
 

@@ -217,7 +217,7 @@ def test_progress_ends_when_a_run_fails(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [0, -1, True, 1.5])
 def test_jobs_that_cannot_be_are_refused(tmp_path: Path, jobs: Any) -> None:
-    with pytest.raises(InvalidParameter, match="jobs: got"):
+    with pytest.raises(InvalidParameter, match="jobs must be a whole number of at least 1"):
         run(tasks(1), out=tmp_path / "out", jobs=jobs)
     assert not (tmp_path / "out").exists()
 

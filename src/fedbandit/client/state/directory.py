@@ -139,7 +139,7 @@ def _replay(
         raise _unreadable(f"it is of format {head.format}, not 1 to {FORMAT}")
     _check_owner(head, who)
     recipe = recipe_of(head.recipe, head.params)
-    if recipe.meaning != head.meaning:
+    if head.meaning not in recipe.identities:
         named = f"{head.recipe} of meaning {head.meaning}"
         raise _unreadable(f"it is of {named}; this version of fedbandit has {recipe.meaning}")
     learner = Learner.restore(recipe, first)

@@ -32,7 +32,7 @@ class Learner:
         self.outbox = outbox
         self.digest = digest
         self.most = _MANY
-        self.fingerprint = wire.fingerprint(recipe)
+        self.fingerprint, self._accepted = wire.fingerprint(recipe), wire.fingerprints(recipe)
         self._agent = agent
         self.policy = agent.policy
 
@@ -159,7 +159,7 @@ class Learner:
         self.policy = self._agent.policy
 
     def _check(self, fingerprint: str) -> None:
-        if fingerprint != self.fingerprint:
+        if fingerprint not in self._accepted:
             raise InvalidMessage(
                 f"The coordinator serves another recipe (fingerprint {fingerprint}) than this "
                 f"agent has ({self.fingerprint}, {self.recipe!r}). If the model was made anew, "

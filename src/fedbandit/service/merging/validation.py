@@ -40,9 +40,8 @@ _UNSEEN = 1e-9  # the share of the trace by which rounding may have hidden evide
 
 def check_sync(served: Served, sync: Sync) -> None:
     """Raise Refusal (409) or InvalidMessage unless this model can merge the upload."""
-    expected = served.fingerprints[sync.format]
-    if sync.fingerprint != expected:
-        got = sync.fingerprint
+    if sync.fingerprint not in served.accepted[sync.format]:
+        got, expected = sync.fingerprint, served.fingerprints[sync.format]
         fix = "Join again: the model has another recipe."
         message = complaint("fingerprint", got=got, expected=expected, fix=fix)
         raise Refusal(HTTPStatus.CONFLICT, "fingerprint", message)

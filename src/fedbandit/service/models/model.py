@@ -56,7 +56,7 @@ def new_incarnation() -> str:
 def recipe_of(model: Model) -> Recipe:
     """Build the recipe of a stored model, and make sure that it is the one that was stored."""
     recipe = _built(model.recipe, model.params)
-    if wire.fingerprint(recipe) != model.fingerprint:
+    if model.fingerprint not in wire.fingerprints(recipe):
         got, expected = wire.fingerprint(recipe), model.fingerprint
         fix = "Use the version of fedbandit that made the model."
         who = f"fingerprint of model {model.name!r}"
@@ -121,8 +121,13 @@ class Served:
 
     @cached_property
     def fingerprints(self) -> Mapping[int, str]:
-        """What names the recipe in each format of the wire."""
-        return {form: wire.fingerprint(self.recipe, format=form) for form in wire.FORMATS}
+        """What names the recipe in each format of the wire, for as long as the model lives."""
+        return {1: wire.fingerprint(self.recipe, format=1), 2: self.model.fingerprint}
+
+    @cached_property
+    def accepted(self) -> Mapping[int, frozenset[str]]:
+        """What agents may call the recipe, by format: those of earlier meanings as well."""
+        return {form: wire.fingerprints(self.recipe, format=form) for form in wire.FORMATS}
 
     def params_in(self, form: int) -> bytes | None:
         """Return its parameters as JSON for agents of a format; None if they could not build it."""

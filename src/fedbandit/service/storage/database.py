@@ -11,13 +11,18 @@ Kind = Literal["read", "snapshot", "write"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """SQL that differs: names of types, tables in the order of their key, and locks on rows."""
+    """SQL that differs: names of types, tables in the order of their key, and locks.
+
+    ``lock`` follows a SELECT and locks its rows; ``alone`` is a statement that lets one transaction
+    at a time create tables, until it ends. Both are empty where a writing transaction is alone.
+    """
 
     blob: str
     integer: str
     real: str
     clustered: str
     lock: str
+    alone: str
 
 
 class Session(Protocol):

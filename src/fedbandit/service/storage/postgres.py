@@ -32,7 +32,12 @@ _ISOLATION: Final[dict[Kind, IsolationLevel]] = {
 
 class _PostgresSession:
     dialect = Dialect(
-        blob="BYTEA", integer="BIGINT", real="DOUBLE PRECISION", clustered="", lock=" FOR UPDATE"
+        blob="BYTEA",
+        integer="BIGINT",
+        real="DOUBLE PRECISION",
+        clustered="",
+        lock=" FOR UPDATE",
+        alone="SELECT pg_advisory_xact_lock(7305447)",
     )
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:

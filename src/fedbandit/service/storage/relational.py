@@ -217,15 +217,10 @@ class LockedModel:
 
 def _create_tables(database: Database) -> None:
     """Create the tables of a new store; leave one that has a schema's number to ``migrate``."""
-    try:
-        _create_if_new(database)
-    except TakenKey:  # PostgreSQL, where two processes create at once; the other one has done it
-        _create_if_new(database)
-
-
-def _create_if_new(database: Database) -> None:
     with database.session("write") as session:
         words = asdict(session.dialect)
+        if session.dialect.alone:
+            session.run(session.dialect.alone)
         session.run(_SCHEMA_TABLE.format(**words))
         if session.run("SELECT version FROM fedbandit"):
             return

@@ -20,7 +20,7 @@ _BEGIN: Final[dict[Kind, str]] = {
 
 class _SqliteSession:
     dialect = Dialect(
-        blob="BLOB", integer="INTEGER", real="REAL", clustered=" WITHOUT ROWID", lock=""
+        blob="BLOB", integer="INTEGER", real="REAL", clustered=" WITHOUT ROWID", lock="", alone=""
     )
 
     def __init__(self, connection: sqlite3.Connection) -> None:
