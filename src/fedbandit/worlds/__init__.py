@@ -20,6 +20,7 @@ from fedbandit.worlds.synthetic import Synthetic
 __all__ = [
     "BUNDLED",
     "WORLDS",
+    "AnyWorld",
     "Classification",
     "Dataset",
     "Drifting",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 AnyWorld = Synthetic | Classification | Late | Drifting | Items | Hashed
+"""The worlds of the package."""
 
 WORLDS: Mapping[str, type[AnyWorld]] = {
     "synthetic": Synthetic,

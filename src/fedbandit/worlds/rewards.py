@@ -1,6 +1,7 @@
 """What an arm pays, given its score: Gaussian rewards, clicks, or ratings from 1 to 5."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from math import inf, isfinite
 from numbers import Real
 from typing import Final
@@ -56,9 +57,10 @@ def _checked_mean(kind: str, mean: object, meanless: bool) -> float | None:
     if mean is None and meanless and kind == "gaussian":
         return None
     if isinstance(mean, Real) and not isinstance(mean, bool):
-        number = float(mean)
-        if isfinite(number) and low <= number <= high:
-            return number
+        with suppress(OverflowError):  # a whole number too long for a float
+            number = float(mean)
+            if isfinite(number) and low <= number <= high:
+                return number
     wanted = "a finite number" if kind == "gaussian" else f"a number from {low:g} to {high:g}"
     got = f"{mean!r} with rewards {kind!r}"
     raise InvalidParameter(complaint("mean", got=got, expected=wanted, fix="Change mean."))
