@@ -20,9 +20,9 @@ DRIFTS = ("abrupt", "rotation", "walk")
 
 @dataclass(frozen=True, kw_only=True)
 class Drifting:
-    """`Synthetic` with a theta that changes from round ``at`` (counted from 0) on.
+    """Linear rewards whose parameter changes, at once or gradually.
 
-    ``drift`` says how:
+    From round ``at`` (counted from 0) on theta is not what it was; ``drift`` says how it changes:
 
     - ``"abrupt"``: there is another theta, independent of the first.
     - ``"rotation"``: theta turns in a random plane, ``speed`` radians in 1,000 rounds.

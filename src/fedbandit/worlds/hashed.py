@@ -17,7 +17,7 @@ from fedbandit.worlds.tape import MOST, block_length, lengths, streams
 
 @dataclass(frozen=True, kw_only=True)
 class Hashed:
-    """Users and items by name, all pairs of their features hashed into ``dimension`` places.
+    """Users and items by name; all pairs of their features are hashed into places.
 
     Every round a user with ``fields`` attributes, each of ``values`` values, uniform at random,
     is shown ``arms`` different ones of ``items`` items; item i is of category i mod ``categories``.

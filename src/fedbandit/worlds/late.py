@@ -19,7 +19,7 @@ DIRECTIONS = ("axis", "dense")
 
 @dataclass(frozen=True, kw_only=True)
 class Late:
-    """A better arm with a new feature appears at round ``at``, as a new product does.
+    """A better arm with a new feature appears at some round, as a new product does.
 
     Before it, arms are those of `Synthetic` with ``rank`` random directions and length 1, and
     scores are <x, theta> with theta in their span, ``signal`` long. From round ``at`` (counted from
