@@ -35,7 +35,8 @@ def hard_text(found: Sequence[Curves], size: Size) -> str:
         "same tape. d = 50 (128 hashed), K = 10, M = 10. Default parameters, so radius 0.5; "
         f"literal is FSCLB with l = {ROWS} d. Means with 95 % intervals, of differences and ratios "
         "paired within trials. *lost* is lean's regret beyond FedLinUCB's as a share of "
-        "FedLinUCB's lead over Random. *larger* is the larger of the literal's and FedLinUCB's mean regret."
+        "FedLinUCB's lead over Random. *larger* is the larger of the literal's and FedLinUCB's "
+        "mean regret."
     )
     parts = (made, _all_worlds(found), _changing_worlds(found, size))
     return "\n\n".join(parts) + "\n"
