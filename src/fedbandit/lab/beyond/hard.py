@@ -56,8 +56,8 @@ def _late(rank: int, direction: str) -> HardWorld:
     return HardWorld(f"{what}, rank {rank}", Late, params, rounds=1.25, changes=1.0)
 
 
-def _drift(drift: str) -> HardWorld:
-    return HardWorld(f"drift, {drift}", Drifting, {"drift": drift}, changes=0.5)
+def _drift(drift: str, **params: Any) -> HardWorld:
+    return HardWorld(f"drift, {drift}", Drifting, {"drift": drift, **params}, changes=0.5)
 
 
 def _still(name: str, **params: Any) -> HardWorld:
@@ -76,7 +76,9 @@ HARD: Final = (
     HardWorld("items", Items, {"items": 30}),
     HardWorld("items, ratings", Items, ITEM_RATINGS),
     _still("own subspaces, rank 5", spectrum="low-rank", rank=5, subspaces="own"),
-    *(_drift(drift) for drift in ("abrupt", "rotation", "walk")),
+    _drift("abrupt"),
+    _drift("rotation", speed=0.15),  # a quarter of a turn in the 10,000 rounds of a full run
+    _drift("walk", speed=0.3),
 )
 """Every world of ``fedbandit beyond --hard``."""
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedbandit.lab.analysis.curves import Curves, pick
 from fedbandit.lab.analysis.statistics import Estimate, estimate
+from fedbandit.lab.analysis.text import UNKNOWN
 
 
 def regret_at(line: Curves, t: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -39,7 +40,9 @@ def in_percent(value: Estimate) -> str:
 
 
 def with_spread(value: Estimate) -> str:
-    """Write a ratio with half its interval."""
+    """Write a ratio with half its interval; a dash for a ratio to 0."""
+    if math.isnan(value.mean):
+        return UNKNOWN
     return f"{value.mean:.2f}{_spread(value.ci95)}"
 
 
