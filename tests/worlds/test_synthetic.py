@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fedbandit.errors import InvalidParameter, UnknownName
 from fedbandit.worlds import Synthetic
 
 
@@ -124,3 +125,73 @@ def test_params_fill_in_defaults_and_are_plain() -> None:
     assert left.params == right.params
     assert {type(value) for value in left.params.values()} == {int, float, str, type(None)}
     assert "spectrum='low-rank'" in repr(left)
+
+
+@given(
+    st.sampled_from(["isotropic", "low-rank", "power-law"]),
+    st.integers(2, 20),
+    st.floats(-20, 20),
+    st.floats(0.1, 10),
+)
+def test_an_intercept_is_a_constant_feature_and_a_mean(
+    spectrum: str, dimension: int, mean: float, signal: float
+) -> None:
+    world = Synthetic(
+        dimension=dimension, arms=4, agents=2, spectrum=spectrum, mean=mean, signal=signal
+    )
+    assert world.theta.shape == (dimension,)
+    assert world.theta[-1] == mean
+    assert np.linalg.norm(world.theta[:-1]) == pytest.approx(signal)
+    for shown in world.rounds(5):
+        assert np.all(shown.arms[:, -1] == 1.0)
+        np.testing.assert_allclose(np.linalg.norm(shown.arms[:, :-1], axis=1), 1.0)
+        np.testing.assert_allclose(shown.means, shown.arms @ world.theta, atol=1e-9)
+
+
+def test_with_an_intercept_rewards_are_around_the_mean() -> None:
+    world = Synthetic(dimension=20, arms=5, agents=1, mean=10.0)
+    rewards = np.array([shown.rewards for shown in world.rounds(4000)])
+    assert rewards.mean() == pytest.approx(10.0, abs=5 * 0.3 / np.sqrt(20_000))
+
+
+def test_signal_alone_scales_what_arms_are_worth() -> None:
+    weak, strong = (Synthetic(dimension=6, arms=3, agents=2, signal=s) for s in (1.0, 4.0))
+    np.testing.assert_array_equal(4.0 * weak.theta, strong.theta)
+    np.testing.assert_array_equal(all_arms(weak, 20), all_arms(strong, 20))
+
+
+@given(st.integers(1, 4), st.integers(2, 5), st.integers(0, 50))
+def test_agents_with_own_subspaces_stay_in_them(rank: int, agents: int, seed: int) -> None:
+    world = Synthetic(
+        dimension=12,
+        arms=5,
+        agents=agents,
+        seed=seed,
+        spectrum="low-rank",
+        rank=rank,
+        subspaces="own",
+    )
+    by_agent: dict[int, list[NDArray[np.float64]]] = {}
+    for shown in world.rounds(60):
+        by_agent.setdefault(shown.agent, []).append(shown.arms)
+        np.testing.assert_allclose(shown.means, shown.arms @ world.theta, atol=1e-12)
+    for arms in by_agent.values():
+        assert np.linalg.matrix_rank(np.concatenate(arms), tol=1e-9) == rank
+
+
+def test_own_subspaces_differ_and_a_shared_one_does_not() -> None:
+    def together(subspaces: str) -> int:
+        world = Synthetic(
+            dimension=30, arms=9, agents=5, spectrum="low-rank", rank=4, subspaces=subspaces
+        )
+        return int(np.linalg.matrix_rank(all_arms(world, 60), tol=1e-9))
+
+    assert together("shared") == 4
+    assert together("own") == 20
+
+
+def test_own_subspaces_are_for_low_rank_arms() -> None:
+    with pytest.raises(InvalidParameter, match=r"^subspaces: got 'own' with spectrum 'isotropic'"):
+        Synthetic(dimension=3, arms=2, agents=1, subspaces="own")
+    with pytest.raises(UnknownName, match="expected one of own, shared"):
+        Synthetic(dimension=3, arms=2, agents=1, spectrum="low-rank", subspaces="each")

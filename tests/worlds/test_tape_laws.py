@@ -9,31 +9,121 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+<<<<<<< HEAD
 from fedbandit.testing import WorldContract, same_rounds
 from fedbandit.worlds import Classification, Dataset, Round, Synthetic, World, tape
 
 CONTRACT = WorldContract()
 AnyWorld = Synthetic | Classification
+=======
+from fedbandit.worlds import (
+    AnyWorld,
+    Classification,
+    Dataset,
+    Drifting,
+    Hashed,
+    Items,
+    Late,
+    Round,
+    Synthetic,
+    World,
+    tape,
+)
+>>>>>>> worlds
 
 
 @st.composite
 def synthetics(draw: st.DrawFn) -> Synthetic:
-    dimension = draw(st.integers(1, 12))
+    paying = draw(payments(meanless=True))
+    constant = int(paying["mean"] is not None)
+    features = draw(st.integers(1, 12))
     spectrum = draw(st.sampled_from(["isotropic", "low-rank", "power-law"]))
     extra: dict[str, Any] = {}
-    if spectrum == "low-rank" and draw(st.booleans()):
-        extra["rank"] = draw(st.integers(1, dimension))
+    if spectrum == "low-rank":
+        extra["subspaces"] = draw(st.sampled_from(["shared", "own"]))
+        extra["rank"] = draw(st.none() | st.integers(1, features))
     if spectrum == "power-law" and draw(st.booleans()):
         extra["decay"] = draw(st.floats(0, 5))
     return Synthetic(
-        dimension=dimension,
-        arms=draw(st.integers(1, 6)),
-        agents=draw(st.integers(1, 5)),
-        noise=draw(st.floats(0, 10)),
-        seed=draw(st.integers(0, 2**70)),
+        dimension=features + constant,
         norm=draw(st.none() | st.floats(0.01, 100)),
         spectrum=spectrum,
+        **paying,
         **extra,
+    )
+
+
+@st.composite
+def payments(draw: st.DrawFn, *, meanless: bool) -> dict[str, Any]:
+    """Parameters that all simulated worlds have but for the dimension."""
+    means: dict[str, st.SearchStrategy[float | None]] = {
+        "gaussian": st.floats(-20, 20),
+        "clicks": st.floats(0, 1),
+        "ratings": st.floats(1, 5),
+    }
+    rewards = draw(st.sampled_from(list(means)))
+    mean = means[rewards]
+    return {
+        "arms": draw(st.integers(1, 6)),
+        "agents": draw(st.integers(1, 5)),
+        "noise": draw(st.floats(0, 10)),
+        "seed": draw(st.integers(0, 2**70)),
+        "signal": draw(st.floats(0.1, 10)),
+        "mean": draw(mean | st.none() if meanless and rewards == "gaussian" else mean),
+        "rewards": rewards,
+    }
+
+
+@st.composite
+def lates(draw: st.DrawFn) -> Late:
+    paying = draw(payments(meanless=True))
+    features = draw(st.integers(2, 12))
+    return Late(
+        dimension=features + (paying["mean"] is not None),
+        at=draw(st.integers(0, 60)),
+        rank=draw(st.integers(1, features - 1)),
+        direction=draw(st.sampled_from(["axis", "dense"])),
+        **paying,
+    )
+
+
+@st.composite
+def driftings(draw: st.DrawFn) -> Drifting:
+    paying = draw(payments(meanless=True))
+    features = draw(st.integers(2, 12))
+    drift = draw(st.sampled_from(["abrupt", "rotation", "walk"]))
+    return Drifting(
+        dimension=features + (paying["mean"] is not None),
+        at=draw(st.integers(0, 60)),
+        drift=drift,
+        speed=None if drift == "abrupt" else draw(st.none() | st.floats(0, 100)),
+        rank=draw(st.none() | st.integers(2, features)),
+        **paying,
+    )
+
+
+@st.composite
+def items(draw: st.DrawFn) -> Items:
+    count = draw(st.integers(1, 8))
+    return Items(
+        dimension=count + draw(st.integers(1, 8)),
+        items=count,
+        popularity=draw(st.floats(0, 3)),
+        **draw(payments(meanless=False)),
+    )
+
+
+@st.composite
+def hashed(draw: st.DrawFn) -> Hashed:
+    paying = draw(payments(meanless=False))
+    return Hashed(
+        dimension=draw(st.integers(1, 40)),
+        fields=draw(st.integers(1, 4)),
+        values=draw(st.integers(1, 5)),
+        items=draw(st.integers(paying["arms"], 10)),
+        categories=draw(st.integers(1, 4)),
+        interactions=draw(st.floats(0, 2)),
+        **paying,
     )
 
 
@@ -53,7 +143,9 @@ def classifications(draw: st.DrawFn) -> Classification:
     )
 
 
-worlds: st.SearchStrategy[AnyWorld] = st.one_of(synthetics(), classifications())
+worlds: st.SearchStrategy[AnyWorld] = st.one_of(
+    synthetics(), classifications(), lates(), driftings(), items(), hashed()
+)
 
 
 @given(worlds, st.integers(0, 40), st.integers(0, 40))
@@ -117,6 +209,10 @@ def test_params_are_plain(world: AnyWorld) -> None:
         lambda seed: Synthetic(dimension=5, arms=3, agents=4, seed=seed),
         lambda seed: Synthetic(dimension=5, arms=3, agents=4, seed=seed, spectrum="power-law"),
         lambda seed: Classification(data="satimage", seed=seed),
+        lambda seed: Late(dimension=5, arms=3, agents=4, seed=seed, at=2, rank=2),
+        lambda seed: Drifting(dimension=5, arms=3, agents=4, seed=seed, at=2),
+        lambda seed: Items(dimension=5, arms=3, agents=4, seed=seed, items=3),
+        lambda seed: Hashed(dimension=5, arms=3, agents=4, seed=seed),
     ],
 )
 def test_another_seed_is_another_tape(make: Any) -> None:
@@ -130,6 +226,10 @@ def test_another_seed_is_another_tape(make: Any) -> None:
         Synthetic(dimension=400, arms=10, agents=3, spectrum="power-law"),
         Synthetic(dimension=400, arms=10, agents=3, spectrum="low-rank"),
         Classification(data="mfeat-zernike"),
+        Late(dimension=400, arms=10, agents=3, at=30, rank=100, direction="dense"),
+        Drifting(dimension=400, arms=10, agents=3, at=30, drift="walk"),
+        Items(dimension=400, arms=10, agents=3, items=200),
+        Hashed(dimension=400, arms=10, agents=3),
     ],
     ids=repr,
 )
@@ -142,7 +242,14 @@ def test_the_number_of_threads_changes_nothing(world: World) -> None:
 
 @pytest.mark.parametrize(
     "world",
-    [Synthetic(dimension=2, arms=2, agents=10), Classification(data="satimage", agents=10)],
+    [
+        Synthetic(dimension=2, arms=2, agents=10),
+        Classification(data="satimage", agents=10),
+        Late(dimension=3, arms=2, agents=10, at=1000, rank=2),
+        Drifting(dimension=2, arms=2, agents=10, at=1000),
+        Items(dimension=3, arms=2, agents=10, items=2),
+        Hashed(dimension=3, arms=2, agents=10),
+    ],
     ids=repr,
 )
 def test_agents_are_about_uniform_and_independent_of_the_round_before(world: World) -> None:

@@ -22,24 +22,18 @@ is, on average over hashes, that of their terms. More dimensions, fewer collisio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
 from math import isfinite
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.errors import InvalidArms, complaint
+from fedbandit.hashing import Hashes, name_hash, pair_places
 
 LARGEST: Final = 1e9
 DEEPEST: Final = 8
 _SHORT = 128  # characters of a name whose hash is cached; the cache takes 20 MB at most
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-
-Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,12 +64,10 @@ def arm_of(context: Features, action: Features, dimension: int) -> Array:
 
 def unscaled_arm(context: Features, action: Features, dimension: int) -> Array:
     """Return the sum of all terms, each at its place and with its sign."""
-    hashes = _mix(context.hashes[:, None] * _GOLDEN + action.hashes).ravel()
-    values = np.outer(context.values, action.values).ravel()
-    places = ((hashes >> np.uint64(1)) % np.uint64(dimension)).astype(np.intp)
-    signs = 1.0 - 2.0 * (hashes & np.uint64(1)).astype(np.float64)
+    places, signs = pair_places(context.hashes, action.hashes, dimension)
+    values = np.outer(context.values, action.values)
     arm = np.zeros(dimension)
-    np.add.at(arm, places, signs * values)
+    np.add.at(arm, places.ravel(), (signs * values).ravel())
     return arm
 
 
@@ -127,20 +119,10 @@ def _number(value: float, path: str, field: str) -> float:
 
 
 def _hash(name: str) -> int:
-    return _known_hash(name) if len(name) <= _SHORT else _new_hash(name)
+    return _known_hash(name) if len(name) <= _SHORT else name_hash(name)
 
 
-def _new_hash(name: str) -> int:
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
-
-
-_known_hash = lru_cache(maxsize=65_536)(_new_hash)
-
-
-def _mix(z: Hashes) -> Hashes:
-    z = (z ^ (z >> np.uint64(30))) * _MIX_1
-    z = (z ^ (z >> np.uint64(27))) * _MIX_2
-    return z ^ (z >> np.uint64(31))
+_known_hash = lru_cache(maxsize=65_536)(name_hash)
 
 
 def _unusable(field: str, got: str) -> InvalidArms:

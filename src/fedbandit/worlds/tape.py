@@ -37,3 +37,8 @@ def lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the Euclidean length of every row (last axis), summed in the same order every time."""
     squares: NDArray[np.float64] = np.einsum("...d,...d->...", rows, rows)
     return np.sqrt(squares)
+
+
+def with_constant(block: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the arms with a constant 1 as their last feature."""
+    return np.concatenate([block, np.ones((*block.shape[:-1], 1))], axis=-1)

@@ -2,7 +2,7 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedbandit.lab.analysis.recommendation import Measured
 
 SIMULATED: Mapping[str, Any] = {"dimension": 50, "arms": 10, "agents": 10}
-"""Parameters of a synthetic world unless set otherwise."""
+"""Parameters of a simulated world unless set otherwise."""
 
 OPTIONS = ("sizes", "trials", "rounds", "radius", "tolerance")
 """Options that are arguments of ``lab.advise``, which has their defaults."""
@@ -94,11 +94,12 @@ def _world(data: str, given: Mapping[str, Any]) -> "tuple[str, SeededWorld]":
     from dataclasses import replace
 
     from fedbandit.parameters import build
-    from fedbandit.worlds import BUNDLED, WORLDS, Classification, Synthetic
+    from fedbandit.worlds import BUNDLED, WORLDS, Classification
     from fedbandit.worlds.loading import OPENML, is_path
 
-    if data == "synthetic":
-        return data, build(Synthetic, {**SIMULATED, **given}, place="world")
+    if data != "classification" and data in WORLDS:
+        catalogue: Mapping[str, Callable[..., SeededWorld]] = WORLDS
+        return data, build(catalogue[data], {**SIMULATED, **given}, place="world")
     if data != "classification":
         if not (data in BUNDLED or is_path(data) or data.lower().startswith(OPENML)):
             files = "a path ending in .csv, .parquet or .npz"

@@ -9,13 +9,16 @@ from fedbandit.cli.options import add_jobs, add_out, add_trials
 def _define(add: Add) -> None:
     add_out(add, holds="tables, figures and runs")
     add_trials(add, quick="a minute or two")
+    told = "play the worlds that change, have a mean, are clicked, rated or hashed; write hard.md"
+    add("--hard", action="store_true", help=told)
     add_jobs(add)
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.lab.beyond.beyond import beyond
+    from fedbandit.lab.beyond.beyond import beyond, beyond_hard
 
-    beyond(
+    compare = beyond_hard if arguments.hard else beyond
+    compare(
         out=arguments.out,
         trials=arguments.trials,
         rounds=arguments.rounds,
@@ -27,7 +30,8 @@ def _execute(arguments: Namespace) -> None:
 BEYOND = Command(
     name="beyond",
     summary="Compare FSCLB.lean with the paper's FSCLB and FedLinUCB: bytes, regret, time.",
-    example="fedbandit beyond --quick --out beyond\nfedbandit beyond --out beyond",
+    example="fedbandit beyond --quick --out beyond\nfedbandit beyond --out beyond\n"
+    "fedbandit beyond --hard --out beyond",
     define=_define,
     execute=_execute,
     resumes=lambda _: True,

@@ -7,6 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from fedbandit.lab.analysis.curves import Curves, curves
+from fedbandit.lab.beyond.hard import hard_tasks
+from fedbandit.lab.beyond.hard_report import hard_text
 from fedbandit.lab.beyond.heavy_tail import heavy_tasks
 from fedbandit.lab.beyond.report import (
     AIMS,
@@ -28,6 +30,14 @@ class Beyond:
 
     table: Path
     figures: tuple[Path, ...]
+    computed: int
+
+
+@dataclass(frozen=True)
+class Hard:
+    """Where the table of the hard worlds was written, and how many runs were made for it."""
+
+    table: Path
     computed: int
 
 
@@ -56,6 +66,27 @@ def beyond(
     _show(study, done.found, console or Console())
     print(path)
     return Beyond(path, tuple(figures), done.computed + heavy.computed)
+
+
+def beyond_hard(
+    *,
+    out: str | Path,
+    trials: int | None = None,
+    rounds: int | None = None,
+    quick: bool = False,
+    jobs: int | None = None,
+) -> Hard:
+    """Compare in the hard worlds, with default parameters; write ``hard.md``.
+
+    Sizes are those of :func:`beyond`. Finished runs, in ``OUT/hard/runs``, are not made again.
+    """
+    size, out = size_of(trials=trials, rounds=rounds, quick=quick), Path(out)
+    done = run_aloud("hard worlds", hard_tasks(size), out=out / "hard", jobs=jobs)
+    path = out / "hard.md"
+    with writing(path):
+        path.write_text(hard_text(curves(done.table), size), encoding="utf-8")
+    print(path)
+    return Hard(path, done.computed)
 
 
 def _show(study: Study, found: Sequence[Curves], on: Console) -> None:

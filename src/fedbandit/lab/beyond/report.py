@@ -1,13 +1,19 @@
 """What was found beyond the paper, as Markdown tables; every verdict is computed."""
 
-import math
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from fedbandit.lab.analysis.curves import Curves, pick
-from fedbandit.lab.analysis.statistics import Estimate, estimate, gap_loss, ratio
+from fedbandit.lab.analysis.curves import Curves
+from fedbandit.lab.analysis.statistics import gap_loss, ratio
 from fedbandit.lab.analysis.verdicts import at_least, at_most
+from fedbandit.lab.beyond.tables import (
+    in_percent,
+    line_of,
+    markdown,
+    mean_regret,
+    megabytes,
+    regret_at,
+    with_spread,
+)
 from fedbandit.lab.beyond.variants import FED, LEAN, LITERAL, RANDOM
 from fedbandit.lab.study.settings import Setting
 
@@ -33,19 +39,19 @@ def words(trials: int, rounds: int) -> str:
 def targets_table(found: Sequence[Curves], settings: Sequence[Setting]) -> str:
     """Return FSCLB.lean beside the literal FSCLB and FedLinUCB, and whether the aims are met."""
     lines = ("bytes: FedLinUCB", "lean", "regret: FedLinUCB", "literal", "lean")
-    return _table(["setting", *lines, *AIMS], [_targets(found, setting) for setting in settings])
+    return markdown(["setting", *lines, *AIMS], [_targets(found, setting) for setting in settings])
 
 
 def _targets(found: Sequence[Curves], setting: Setting) -> list[str]:
-    lean, literal, fed = (_line(found, setting.name, name) for name in (LEAN, LITERAL, FED))
-    sizes, regrets = map(_megabytes, (fed, lean)), map(_regret, (fed, literal, lean))
+    lean, literal, fed = (line_of(found, setting.name, name) for name in (LEAN, LITERAL, FED))
+    sizes, regrets = map(megabytes, (fed, lean)), map(mean_regret, (fed, literal, lean))
     return [setting.name, *sizes, *regrets, *aims(found, setting)]
 
 
 def aims(found: Sequence[Curves], setting: Setting) -> list[str]:
     """Return what was measured of each of ``AIMS`` at a setting, and the verdict."""
     lean, literal, fed, floor = (
-        _line(found, setting.name, name) for name in (LEAN, LITERAL, FED, RANDOM)
+        line_of(found, setting.name, name) for name in (LEAN, LITERAL, FED, RANDOM)
     )
     saved = ratio(lean.final("bytes"), fed.final("bytes")).complement()
     change = ratio(lean.final("regret"), literal.final("regret"))
@@ -53,10 +59,10 @@ def aims(found: Sequence[Curves], setting: Setting) -> list[str]:
     time = ratio(lean.final("seconds"), literal.final("seconds"))
     line = ISOTROPIC_LINE if setting.name == ISOTROPIC else REGRET_LINE
     return [
-        f"{_percent(saved)}: {at_least(saved, BYTES_LINE)}",
-        f"{_ratio(change)}: {at_most(change, line)}",
-        f"{_percent(loss)}: {at_most(loss, LOSS_LINE)}",
-        f"{_ratio(time)}: {at_most(time, TIME_LINE)}",
+        f"{in_percent(saved)}: {at_least(saved, BYTES_LINE)}",
+        f"{with_spread(change)}: {at_most(change, line)}",
+        f"{in_percent(loss)}: {at_most(loss, LOSS_LINE)}",
+        f"{with_spread(time)}: {at_most(time, TIME_LINE)}",
     ]
 
 
@@ -69,12 +75,14 @@ def steps_table(found: Sequence[Curves], settings: Sequence[Setting], names: Ite
     for name in names:
         cells = [name]
         for setting in settings:
-            line, fed, literal = (_line(found, setting.name, each) for each in (name, FED, LITERAL))
+            line, fed, literal = (
+                line_of(found, setting.name, each) for each in (name, FED, LITERAL)
+            )
             share = ratio(line.final("bytes"), fed.final("bytes")).mean
             time = ratio(line.final("seconds"), literal.final("seconds")).mean
-            cells += [f"{100 * share:.1f} %, {_regret(line)}, {time:.2f}"]
+            cells += [f"{100 * share:.1f} %, {mean_regret(line)}, {time:.2f}"]
         rows.append(cells)
-    return _table(["bytes, regret, time", *(setting.name for setting in settings)], rows)
+    return markdown(["bytes, regret, time", *(setting.name for setting in settings)], rows)
 
 
 def heavy_tail_table(found: Sequence[Curves]) -> str:
@@ -87,46 +95,8 @@ def heavy_tail_table(found: Sequence[Curves]) -> str:
     head = ["heavy tail", *(f"regret at {t:,}" for t in quarters), "4th / 2nd quarter", "bytes"]
     rows = []
     for line in found:
-        at = [_at(line, t) for t in quarters]
+        at = [regret_at(line, t) for t in quarters]
         growth = ratio(at[3] - at[2], at[1] - at[0])
         values = [f"{each.mean():,.0f}" for each in at]
-        rows.append([line.algorithm, *values, _ratio(growth), _megabytes(line)])
-    return _table(head, rows)
-
-
-def _at(line: Curves, t: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return the regret of every trial after the last checkpoint that is no later than t."""
-    place = int(np.searchsorted(line.checkpoints, t, side="right")) - 1
-    return np.asarray(line.values["regret"][:, max(place, 0)])
-
-
-def _line(found: Sequence[Curves], setting: str, name: str) -> Curves:
-    line = pick(found, setting=setting, algorithm=name)
-    if line is None:
-        raise KeyError(f"{name} was not run at {setting}")
-    return line
-
-
-def _regret(line: Curves) -> str:
-    return f"{estimate(line.final('regret')).mean:,.1f}"
-
-
-def _megabytes(line: Curves) -> str:
-    return f"{line.final('bytes').mean() / 1e6:.2f} MB"
-
-
-def _percent(value: Estimate) -> str:
-    return f"{100 * value.mean:.2f} %{_spread(100 * value.ci95)}"
-
-
-def _ratio(value: Estimate) -> str:
-    return f"{value.mean:.2f}{_spread(value.ci95)}"
-
-
-def _spread(half: float) -> str:
-    return "" if math.isnan(half) else f" ± {half:.2f}"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        rows.append([line.algorithm, *values, with_spread(growth), megabytes(line)])
+    return markdown(head, rows)
