@@ -125,14 +125,14 @@ def test_another_seed_has_other_weights_and_the_same_names() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"arms": 21}, r"^arms: got 21; .* from 1 to 20 \(a round shows different items\)"),
-        ({"fields": 0}, r"^fields: got 0"),
-        ({"values": 1.0}, r"^values: got 1\.0"),
-        ({"categories": 0}, r"^categories: got 0"),
-        ({"interactions": -0.1}, r"^interactions: got -0\.1"),
+        ({"arms": 21}, r"^arms must be .*from 1 to 20 \(a round shows different items\).*; got 21"),
+        ({"fields": 0}, r"^fields must be .*; got 0"),
+        ({"values": 1.0}, r"^values must be .*; got 1\.0"),
+        ({"categories": 0}, r"^categories must be .*; got 0"),
+        ({"interactions": -0.1}, r"^interactions must be .*; got -0\.1"),
         ({"mean": None, "rewards": "gaussian"}, r"^mean: got None"),
-        ({"dimension": 0}, r"^dimension: got 0"),
-        ({"seed": 1.5}, r"^seed: got 1\.5"),
+        ({"dimension": 0}, r"^dimension must be .*; got 0"),
+        ({"seed": 1.5}, r"^seed must be .*; got 1\.5"),
     ],
     ids=repr,
 )

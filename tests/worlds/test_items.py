@@ -71,13 +71,16 @@ def test_theta_cannot_be_written() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"items": 12}, r"^items: got 12; .* from 1 to 11 \(at least one feature is dense\)"),
-        ({"items": 0}, r"^items: got 0"),
-        ({"popularity": -1}, r"^popularity: got -1"),
+        (
+            {"items": 12},
+            r"^items must be .*from 1 to 11 \(at least one feature is dense\).*; got 12",
+        ),
+        ({"items": 0}, r"^items must be .*; got 0"),
+        ({"popularity": -1}, r"^popularity must be .*; got -1"),
         ({"mean": None}, r"^mean: got None"),
-        ({"dimension": 1}, r"^dimension: got 1"),
-        ({"agents": 0}, r"^agents: got 0"),
-        ({"seed": "0"}, r"^seed: got '0'"),
+        ({"dimension": 1}, r"^dimension must be .*; got 1"),
+        ({"agents": 0}, r"^agents must be .*; got 0"),
+        ({"seed": "0"}, r"^seed must be .*; got '0'"),
     ],
     ids=repr,
 )

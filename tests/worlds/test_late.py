@@ -122,14 +122,14 @@ def test_only_the_new_arm_differs_from_the_world_without_it() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"rank": 8}, r"^rank: got 8; expected .* from 1 to 7 \(one direction has to be new\)"),
-        ({"rank": 7, "mean": 1.0}, r"^rank: got 7; .* from 1 to 6"),
-        ({"at": -1}, r"^at: got -1"),
-        ({"gain": 0.0}, r"^gain: got 0\.0"),
-        ({"dimension": 1}, r"^dimension: got 1; .* at least 2"),
-        ({"arms": 0}, r"^arms: got 0"),
-        ({"agents": 2.0}, r"^agents: got 2\.0"),
-        ({"seed": -1}, r"^seed: got -1"),
+        ({"rank": 8}, r"^rank must be .*from 1 to 7 \(one direction has to be new\).*; got 8"),
+        ({"rank": 7, "mean": 1.0}, r"^rank must be .*from 1 to 6.*; got 7"),
+        ({"at": -1}, r"^at must be .*; got -1"),
+        ({"gain": 0.0}, r"^gain must be .*; got 0\.0"),
+        ({"dimension": 1}, r"^dimension must be .*at least 2.*; got 1"),
+        ({"arms": 0}, r"^arms must be .*; got 0"),
+        ({"agents": 2.0}, r"^agents must be .*; got 2\.0"),
+        ({"seed": -1}, r"^seed must be .*; got -1"),
     ],
     ids=repr,
 )

@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-<<<<<<< HEAD
 from fedbandit.testing import WorldContract, same_rounds
-from fedbandit.worlds import Classification, Dataset, Round, Synthetic, World, tape
-
-CONTRACT = WorldContract()
-AnyWorld = Synthetic | Classification
-=======
 from fedbandit.worlds import (
     AnyWorld,
     Classification,
@@ -29,7 +23,8 @@ from fedbandit.worlds import (
     World,
     tape,
 )
->>>>>>> worlds
+
+CONTRACT = WorldContract()
 
 
 @st.composite
