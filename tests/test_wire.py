@@ -486,10 +486,44 @@ def test_what_is_no_message_at_all(data: bytes, told: str) -> None:
     assert told in str(caught.value)
 
 
-def test_a_refusal_is_short_whatever_came() -> None:
+@pytest.mark.parametrize(
+    "tag",
+    ["s" * 10_000, "evil - at `$.foo`", "evil - at `$[7].upload[3]`", "a - at `$" + "7a " * 99],
+)
+@pytest.mark.parametrize("place", [(0,), (7, 0), (7, 3, 0)])
+def test_a_refusal_is_short_and_names_the_place_whatever_the_sender_wrote(
+    tag: str, place: tuple[int, ...]
+) -> None:
     with pytest.raises(errors.InvalidMessage) as caught:
-        wire.decode_sync(_without((0,), "s" * 10_000))
+        wire.decode_sync(_without(place, tag))
     assert len(str(caught.value)) < 400
+    assert caught.value.field == {1: "sync", 2: "upload", 3: "upload.summary"}[len(place)]
+
+
+@pytest.mark.parametrize("tag", ["aa " * 10**5, "x - at `$" + "7a " * 10**5, "s" * 300_000])
+def test_a_refusal_costs_no_more_memory_than_a_few_bodies(tag: str) -> None:
+    body = _without((7, 3, 0), tag)
+    tracemalloc.start()
+    with pytest.raises(errors.InvalidMessage):
+        wire.decode_sync(body)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 * len(body)
+
+
+def test_a_message_is_in_the_format_of_its_envelope() -> None:
+    for outer, inner in ((1, 2), (2, 1)):
+        whole = msgspec.msgpack.decode(wire.encode_sync(replace(SYNC, format=outer)))
+        whole[7] = msgspec.msgpack.decode(wire.encode(SYNC.upload, format=inner))
+        with pytest.raises(errors.InvalidMessage, match=f"format {inner}; its envelope") as caught:
+            wire.decode_sync(msgspec.msgpack.encode(whole))
+        assert caught.value.field == "upload.format"
+
+
+def test_joining_without_a_download_tells_the_digest_of_what_would_be_sent() -> None:
+    joined = wire.Joined("0" * 16, "FSCLB", b"{}", LIMITS, None, 4, "ab" * 32)
+    assert wire.decode_joined(wire.encode_joined(joined)).digest == "ab" * 32
+    assert wire.decode_joined(wire.encode_joined(replace(joined, format=1))).digest == ""
 
 
 @pytest.mark.parametrize("head", [b"", b"\x98\xa4sync\x01"])

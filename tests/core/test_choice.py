@@ -87,6 +87,14 @@ def test_numbers_that_are_not_finite_are_refused(choice: Choice) -> None:
         choice.choose_many(agent.policy, arms[None], 0, 0)
 
 
+def test_a_refused_choice_leaves_the_arms_of_the_last_one() -> None:
+    agent = fb.FSCLB(dimension=D, sketch_size=3, agents=1).agent(0)
+    agent.choose(sparse.csr_array(np.eye(K, D)))
+    with pytest.raises(fb.errors.InvalidArms):
+        agent.choose(np.full((K, D), np.nan))
+    np.testing.assert_array_equal(agent.state()["shown"], np.eye(K, D))
+
+
 @pytest.mark.parametrize(
     ("recipe", "probability"),
     [

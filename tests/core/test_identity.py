@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -104,6 +105,60 @@ def test_it_is_plain_json_whatever_way_the_numbers_were_written() -> None:
         "meaning": 1,
         "params": {"agents": 1, "dimension": 3, "ridge": 2.0, "sketch_size": 2},
     }
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            fb.FSCLB(dimension=3, sketch_size=2, agents=1, bounds=fb.Bounds(noise=2)),
+            fb.FSCLB(dimension=3, sketch_size=2, agents=1, bounds=fb.Bounds(noise=2.0)),
+        ),
+        (
+            fb.DisLinUCB(dimension=3, agents=1, wait=5),
+            fb.DisLinUCB(dimension=3, agents=1, wait=5.0),
+        ),
+        (
+            fb.FedLinUCB(dimension=3, agents=1, alpha=Fraction(1, 2)),  # type: ignore[arg-type]
+            fb.FedLinUCB(dimension=3, agents=1, alpha=0.5),
+        ),
+    ],
+)
+def test_equal_recipes_have_one_hash_and_one_identity(one: fb.Recipe, other: fb.Recipe) -> None:
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one.identity == other.identity
+
+
+@pytest.mark.parametrize("one", ["when-needed", "rank-one", "every-round"])
+@pytest.mark.parametrize("other", ["when-needed", "rank-one", "every-round"])
+def test_a_state_is_restored_by_the_determinant_that_saved_it(one: Any, other: Any) -> None:
+    """The identity is the same, but what is kept of pending data is not."""
+    saved = fb.FedLinUCB(dimension=2, agents=1, determinant=one).agent(0).state()
+    recipe = fb.FedLinUCB(dimension=2, agents=1, determinant=other)
+    if one == other:
+        fb.Agent.restore(recipe, saved)
+    else:
+        with pytest.raises(fb.errors.InvalidState, match="determinant"):
+            fb.Agent.restore(recipe, saved)
+
+
+def test_a_state_of_version_1_is_none_of_a_later_meaning() -> None:
+    recipe = fb.FedLinUCB(dimension=2, agents=1)
+    saved = {**recipe.agent(0).state(), "recipe": form_1(recipe)}
+    fb.Agent.restore(recipe, saved)
+    later = replace(recipe, meaning=2, identities={2: "another"})
+    with pytest.raises(fb.errors.InvalidState, match="recipe"):
+        fb.Agent.restore(later, saved)
+
+
+@pytest.mark.parametrize("sums", [[2, 1.0, 1.0], [0.5, 1.0, 1.0], [-1, 0.0, 0.0], [1, 1.0, -1.0]])
+def test_saved_sums_of_rewards_must_be_possible(sums: list[float]) -> None:
+    recipe = fb.FedLinUCB(dimension=2, agents=1, alpha=9.0)
+    agent = recipe.agent(0)
+    agent.observe([1.0, 0.0], 1.0)
+    with pytest.raises(fb.errors.InvalidState, match="rewards"):
+        fb.Agent.restore(recipe, {**agent.state(), "rewards": sums})
 
 
 def test_a_repr_shows_what_differs_from_the_defaults_and_builds_it_again() -> None:

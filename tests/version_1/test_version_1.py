@@ -7,6 +7,7 @@ All were made by commit 6ea7748; ``facts.json`` says what was in them, and how t
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.client.transport import HttpTransport
 from fedbandit.core.identity import form_1
-from fedbandit.errors import Refused
+from fedbandit.errors import Refused, Unreachable
 from fedbandit.service.models.archive import read_archive
 from fedbandit.service.private import private_coordinator
 from fedbandit.service.settings import Settings
@@ -127,6 +128,7 @@ def test_agents_of_version_1_are_still_served(copied: Path, model: str) -> None:
 def test_a_recipe_that_version_1_could_not_build_is_refused_plainly(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    stored(copied, "news")  # migrated, before the recipe grows
     monkeypatch.setattr("fedbandit.service.models.model.is_of_version_1", lambda _: False)
     token = FACTS["tokens"]["news/near"]
     with serving(copied, "news") as address:
@@ -147,6 +149,39 @@ def test_a_store_is_migrated_once_and_says_what_decides(copied: Path, model: str
         assert found.fingerprint == wire.fingerprint(recipe)
         assert (found.version, found.count) == (facts["version"], facts["count"])
     assert wire.fingerprint(recipe, format=1) == facts["fingerprint"]
+
+
+def test_a_model_that_cannot_be_built_keeps_no_other_from_being_served(copied: Path) -> None:
+    with sqlite3.connect(copied / "store.db") as database:
+        row = database.execute("SELECT params FROM models WHERE name = 'news'").fetchone()
+        later = row[0].replace(b'"float64"', b'"float8"')
+        database.execute("UPDATE models SET params = ? WHERE name = 'news'", (later,))
+    database.close()
+    assert stored(copied, "lean").fingerprint != FACTS["models"]["lean"]["fingerprint"]
+    for model, status in (("lean", 200), ("news", 503)):
+        with serving(copied, model) as address:
+            token = FACTS["tokens"][f"{model}/near"]
+            link = HttpTransport(address, model=model, agent="near", token=token, timeout=10.0)
+            if status == 200:
+                wire.decode_joined(link.exchange(wire.state_path()))
+            else:
+                with pytest.raises(Unreachable, match=str(status)):
+                    link.exchange(wire.state_path())
+            link.close()
+
+
+@every_model
+def test_catching_up_after_an_upgrade_downloads_nothing(copied: Path, model: str) -> None:
+    """The digest in the journal is of bytes in format 1; the answer tells the one of format 2."""
+    with serving(copied, model) as address:
+        with agent_of(address, copied, model, "far") as agent:
+            assert agent.sync()
+            first = agent.status().bytes_down
+        with agent_of(address, copied, model, "far") as agent:
+            before = agent.status().pending
+            assert agent.sync()
+            assert agent.status().bytes_down < first
+            assert agent.status().pending == before
 
 
 @every_model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -249,12 +250,12 @@ class Agent:
             agent._parts.memory.unpack(part(state, "base")),
             array(state, "base_moment", d),
             integer(state, "base_count"),
-            rewards(state, "base_rewards"),
+            rewards(state, "base_rewards", most=integer(state, "base_count")),
         )
         agent._adopt(base, version=integer(state, "version"))
         agent._start_pending()
         agent._pending.restore(part(state, "pending"))
-        agent._set_rewards(rewards(state, "rewards"))
+        agent._set_rewards(rewards(state, "rewards", most=agent.pending))
         agent._decisions = integer(state, "decisions")
         if agent._parts.own_data:
             agent._decide_on_own_data()
@@ -306,6 +307,9 @@ class Agent:
         self._reward_total, self._reward_squares = sums.total, sums.squares
 
     def _pending_rewards(self) -> Rewards:
+        """Return the sums over pending rewards; none if a square has overflowed."""
+        if not isfinite(self._reward_squares):
+            return NO_REWARDS
         return Rewards(self._rewards, self._reward_total, self._reward_squares)
 
     def _rebase_pending(self) -> None:

@@ -29,12 +29,20 @@ def differing(params: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[st
 
 
 def canonical(name: str, meaning: int, deciding: Mapping[str, Any]) -> str:
-    """Return an identity as JSON, without spaces and with sorted keys.
+    """Return an identity: the recipe's name, its meaning and the parameters that decide."""
+    return plain_json({"recipe": name, "meaning": meaning, "params": dict(deciding)})
 
-    ``deciding``: the parameters that differ from their defaults and change decisions.
-    """
-    content = {"recipe": name, "meaning": meaning, "params": dict(deciding)}
-    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+def plain_json(value: Any) -> str:
+    """Return JSON without spaces, keys in order, 2.0 written as 2: equal values, equal text."""
+    return json.dumps(_whole(value), sort_keys=True, separators=(",", ":"))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _whole(each) for name, each in value.items()}
+    exact = isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53
+    return int(value) if exact else value
 
 
 _ALONE = ("ridge", "radius", "bounds")

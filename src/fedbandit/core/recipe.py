@@ -1,11 +1,11 @@
 """A recipe: an algorithm as a named choice of parts, which builds agents and a server."""
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import wraps
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from fedbandit.core.agent import Agent
 from fedbandit.core.checks import whole
-from fedbandit.core.identity import canonical, differing
+from fedbandit.core.identity import canonical, differing, plain_json
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.server import Server
 from fedbandit.core.theory import Bounds
@@ -90,7 +90,7 @@ class Recipe:
         return self.name == other.name and self._params == other._params
 
     def __hash__(self) -> int:
-        return hash((self.name, json.dumps(self._params, sort_keys=True)))
+        return hash((self.name, plain_json(self._params)))
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.differing.items())
@@ -197,4 +197,6 @@ def _plain(value: Any, *, like: Any = None) -> Any:
         return {name: _plain(each) for name, each in value.params.items()}
     if isinstance(value, np.generic):
         value = value.item()
-    return float(value) if isinstance(like, float) and isinstance(value, int) else value
+    exact = isinstance(value, int | float | str) or value is None
+    number = isinstance(value, int) and isinstance(like, float)
+    return float(value) if number or (not exact and isinstance(value, Real)) else value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandit.core.identity import form_1
+from fedbandit.core.identity import form_1, is_of_version_1
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.statistics import NO_REWARDS, Rewards
 from fedbandit.errors import InvalidState, complaint
@@ -80,17 +80,26 @@ def rewards_entry(rewards: Rewards) -> Array:
     return np.array([rewards.count, rewards.total, rewards.squares], dtype=np.float64)
 
 
-def rewards(state: Mapping[str, Any], key: str) -> Rewards:
+def rewards(state: Mapping[str, Any], key: str, *, most: int) -> Rewards:
     """Return the sums of rewards at a key; NO_REWARDS for states of versions without them."""
     if key not in state:
         return NO_REWARDS
     count, total, squares = array(state, key, 3)
+    if not 0 <= count <= most or count != int(count) or squares < 0.0:
+        raise wrong_entry(key, [count, total, squares], f"sums over at most {most} rewards")
     return Rewards(int(count), float(total), float(squares))
+
+
+def check_word(state: Mapping[str, Any], key: str, expected: str) -> None:
+    """Raise InvalidState if the state says another word; states of version 1 say none."""
+    if key in state and str(state[key]) != expected:
+        raise wrong_entry(key, repr(str(state[key])), repr(expected))
 
 
 def check_owner(state: Mapping[str, Any], recipe: "Recipe") -> None:
     """Raise InvalidState unless the state was saved with this recipe."""
-    if str(_entry(state, "recipe")) not in (*recipe.identities.values(), form_1(recipe)):
+    old = (form_1(recipe),) if is_of_version_1(recipe) else ()
+    if str(_entry(state, "recipe")) not in (*recipe.identities.values(), *old):
         raise wrong_entry("recipe", str(state["recipe"]), f"{recipe.identity}, that is {recipe!r}")
 
 

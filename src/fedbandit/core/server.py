@@ -163,7 +163,7 @@ class Server:
             server._memory.unpack(part(state, "summary")),
             array(state, "moment", recipe.dimension),
             integer(state, "count"),
-            rewards(state, "rewards"),
+            rewards(state, "rewards", most=integer(state, "count")),
         )
         server.adopt(statistics, version=integer(state, "version"))
         server.waiting_for = server._agents_in(state, "waiting_for")

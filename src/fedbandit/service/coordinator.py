@@ -17,7 +17,7 @@ from fedbandit.service.merging.queue import MergeQueue, NotInTime
 from fedbandit.service.merging.sync import Answer, ModelGone, ModelRef, SyncRequest
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.models.model import Served, recipe_of, server_at
-from fedbandit.service.refusal import Refusal, not_now, unauthorised
+from fedbandit.service.refusal import Refusal, not_now, other_format, unauthorised
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store, Token
 from fedbandit.service.tokens import digest_of, opens
@@ -157,17 +157,16 @@ class Coordinator:
         """
         name, params = served.model.name, served.params_in(form)
         if params is None:
-            message = f"this model cannot be told in format {form}: upgrade fedbandit on the device"
-            raise Refusal(HTTPStatus.CONFLICT, "format", message)
+            raise other_format(form)
 
         def read() -> bytes:
             model, state = self._store.state(name)
             if model.incarnation != served.model.incarnation:
                 raise ModelGone
             lives = self._store.merged_uploads(name, agent).known
-            mark, download = served.fingerprints[form], _download(served, state, have)
-            told = (mark, model.recipe, params, model.limits, download, lives)
-            return wire.encode_joined(wire.Joined(*told, format=form))
+            download, digest = _download(served, state, have, form)
+            told = (served.fingerprints[form], model.recipe, params, model.limits, download, lives)
+            return wire.encode_joined(wire.Joined(*told, digest, form))
 
         try:
             return await self._asked(read)
@@ -268,11 +267,18 @@ class Coordinator:
             _log.warning("the store can be %s again", how)
 
 
-def _download(served: Served, state: bytes, have: str | None) -> Download | None:
-    """Return the download that an agent is sent; None if it ``have``s that, by its digest."""
+def _download(
+    served: Served, state: bytes, have: str | None, form: int
+) -> tuple[Download | None, str]:
+    """Return the download that an agent is sent, or None and its digest if it ``have``s that.
+
+    An agent that was upgraded still has the digest of the bytes in its former format.
+    """
     try:
         download = server_at(served.recipe, state).download()
     except InvalidState as error:
         raise not_now("model", "its state cannot be read") from error
-    digests = (wire.digest(download, format=form) for form in reversed(wire.FORMATS))
-    return None if have is not None and have in digests else download
+    if have is None:
+        return download, ""
+    digests = {each: wire.digest(download, format=each) for each in wire.FORMATS}
+    return (None, digests[form]) if have in digests.values() else (download, "")

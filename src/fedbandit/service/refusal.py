@@ -54,6 +54,12 @@ def too_many(field: str, message: str) -> Refusal:
     return Refusal(HTTPStatus.TOO_MANY_REQUESTS, field, message)
 
 
+def other_format(form: int) -> Refusal:
+    """Return the answer to an agent whose format of the wire cannot say the model's recipe."""
+    message = f"this model cannot be told in format {form}: upgrade fedbandit on the device"
+    return Refusal(HTTPStatus.CONFLICT, "format", message)
+
+
 def failed() -> Refusal:
     """Return the answer to a defect in this program; only the log says what happened."""
     message = "it failed, and its log says how"

@@ -228,7 +228,7 @@ class RecipeContract:
         for state, restore in ((agent.state(), Agent.restore), (server.state(), Server.restore)):
             with pytest.raises(InvalidState, match=f"dimension={d + 1}"):
                 restore(other, state)
-            for key in (each for each in state if not each.endswith("rewards")):
+            for key in (each for each in state if not each.endswith(("rewards", "determinant"))):
                 with pytest.raises(InvalidState, match=key.split(".")[-1]):
                     restore(recipe, {k: v for k, v in state.items() if k != key})
             for key in [key for key in state if key.endswith("moment")]:

@@ -51,8 +51,8 @@ def read(data: bytes, kind: str, form: Any) -> Any:
         return msgspec.msgpack.decode(data, type=form)
     except msgspec.ValidationError as error:
         _check_format(data)
-        words, _, path = str(error).partition(" - at `$")
-        refuse(_field(form, re.findall(r"\w+", path)) or kind, _plain(words))
+        words, place = _parted(str(error))
+        refuse(_field(form, place) or kind, _plain(words))
     except msgspec.DecodeError as error:
         _check_format(data)
         refuse(kind, f"these {len(data)} bytes are not one whole message: {_plain(str(error))}")
@@ -71,9 +71,20 @@ def _check_format(data: bytes) -> None:
         check_head("", form, None)
 
 
+def _parted(said: str) -> tuple[str, list[str]]:
+    """Return msgspec's sentence and the steps of the path at its end, if there is one.
+
+    The sentence may quote the sender, at any length: only its end can be a path.
+    """
+    _, at, path = said[-_LONGEST:].rpartition(" - at `$")
+    if not at:
+        return said, []
+    return said[: len(said) - len(at) - len(path)], re.findall(r"\w+", path)
+
+
 def _plain(words: str) -> str:
     """Return msgspec's message in one line, cut if it is long."""
-    line = " ".join(words.replace("`", "").split())
+    line = " ".join(words[: 2 * _LONGEST].replace("`", "").split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
@@ -89,7 +100,10 @@ def _field(form: Any, path: Iterable[str]) -> str:
         if len(among) != 1 or not isinstance(struct := among[0], type(msgspec.Struct)):
             break
         tagged, fields = struct.__struct_config__.tag is not None, struct.__struct_fields__
-        place = int(step) - tagged if step.isdecimal() else fields.index(step)
+        if step.isdecimal():
+            place = int(step) - tagged
+        else:
+            place = fields.index(step) if step in fields else -1
         if not 0 <= place < len(fields):
             break
         names.append(fields[place])

@@ -10,7 +10,7 @@ from msgspec import Meta
 from fedbandit.core.identity import form_1
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
-from fedbandit.wire.decoding import FORMAT, WIDTH, check_head, read
+from fedbandit.wire.decoding import FORMAT, WIDTH, check_head, read, refuse
 from fedbandit.wire.messages import (
     NOTHING_MORE,
     More,
@@ -33,6 +33,7 @@ _Fingerprint = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
 _Natural = Annotated[int, Meta(ge=0, le=LARGEST)]
 _Positive = Annotated[int, Meta(ge=1, le=LARGEST)]
 _Above0 = Annotated[float, Meta(gt=0.0)]
+_Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class _Sync(msgspec.Struct, array_like=True, frozen=True, tag="sync", forbid_unknown_fields=True):
@@ -65,6 +66,12 @@ class _Limits(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
     count: _Positive
 
 
+class _MoreJoined(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``digest``: of the download that is left out because the agent has it."""
+
+    digest: _Digest | None = None
+
+
 class _Joined(
     msgspec.Struct, array_like=True, frozen=True, tag="joined", forbid_unknown_fields=True
 ):
@@ -76,7 +83,7 @@ class _Joined(
     limits: _Limits
     lives: _Natural
     download: WiredDownload | None
-    more: More | None = None
+    more: _MoreJoined | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +144,7 @@ class Joined:
     ``params`` are the recipe's parameters as JSON: ``RECIPES[recipe](**params)`` is the recipe with
     this ``fingerprint``. ``download`` is None if the agent said that it has the current one.
     ``lives`` is the number of lives of this agent that have uploaded something so far. ``digest``
-    is the digest of the download's bytes; "" if there are none.
+    is that of the download's bytes, in this format, also where it is left out; "" if not known.
     """
 
     fingerprint: str
@@ -197,6 +204,7 @@ def decode_sync(data: bytes) -> Sync:
     """Return the sync in these bytes; raise InvalidMessage if there is none."""
     wired = read(data, "sync", _Sync)
     check_head("", wired.format, wired.more, wired.width)
+    _check_inner("upload.", wired.upload.format, wired.format)
     upload = unwired_upload(wired.upload, "upload.")
     head = (wired.fingerprint, wired.life, wired.sequence)
     return Sync(*head, upload, wired.born, wired.format)
@@ -234,6 +242,7 @@ def decode_synced(data: bytes) -> Synced:
     """Return the answer in these bytes; raise InvalidMessage if there is none."""
     wired = read(data, "synced", _Synced)
     check_head("", wired.format, wired.more, wired.width)
+    _check_inner("download.", wired.download.format, wired.format)
     download = unwired_download(wired.download, "download.")
     head = (wired.fingerprint, wired.merged, wired.sequence, wired.version)
     return Synced(*head, download, _digest_of_download(data, wired.format), wired.format)
@@ -246,14 +255,18 @@ def encode_joined(joined: Joined) -> bytes:
         download = msgspec.Raw(encode(joined.download, format=joined.format))
     limits = (joined.limits.arm_norm, joined.limits.reward, joined.limits.count)
     head = (joined.fingerprint, WIDTH, joined.recipe, joined.params, limits, joined.lives)
-    return written(joined.format, "joined", *head, download)
+    left_out = joined.digest if joined.download is None else ""
+    return written(joined.format, "joined", *head, download, more=_MoreJoined(left_out or None))
 
 
 def decode_joined(data: bytes) -> Joined:
     """Return the ``Joined`` in these bytes; raise InvalidMessage if there is none."""
     wired = read(data, "joined", _Joined)
     check_head("", wired.format, wired.more, wired.width)
-    given = wired.limits
+    given, digest = wired.limits, (wired.more and wired.more.digest) or ""
+    if wired.download is not None:
+        _check_inner("download.", wired.download.format, wired.format)
+        digest = _digest_of_download(data, wired.format)
     return Joined(
         wired.fingerprint,
         wired.recipe,
@@ -261,9 +274,15 @@ def decode_joined(data: bytes) -> Joined:
         Limits(arm_norm=given.arm_norm, reward=given.reward, count=given.count),
         None if wired.download is None else unwired_download(wired.download, "download."),
         wired.lives,
-        "" if wired.download is None else _digest_of_download(data, wired.format),
+        digest,
         wired.format,
     )
+
+
+def _check_inner(place: str, inner: int, outer: int) -> None:
+    """Raise InvalidMessage unless a message is in the format of its envelope."""
+    if inner != outer:
+        refuse(f"{place}format", f"this is format {inner}; its envelope is format {outer}")
 
 
 def _digest_of_download(data: bytes, form: int) -> str:

@@ -144,7 +144,7 @@ class Learner:
                     agent.keep(upload)
             self._agent, self.policy = agent, agent.policy
         self.outbox = outbox
-        if download is not None:
+        if digest:
             self.digest = digest
 
     def _is_set_back(self, download: Download, digest: str) -> bool:

@@ -46,7 +46,7 @@ def check_sums(statistics: Statistics, dimension: int) -> None:
         expected = f"finite sums over at most {count} rewards"
         fix = "Send the sums over the rewards of this message's observations, or leave them out."
         message = complaint("rewards in a message", got=rewards, expected=expected, fix=fix)
-        raise InvalidMessage(message, field="rewards")
+        raise InvalidMessage(message, field="more.rewards")
 
 
 def restored(memory: _Checks, summary: S) -> S:

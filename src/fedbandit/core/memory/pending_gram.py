@@ -9,7 +9,7 @@ from fedbandit.core.kernels.linalg import Array, absorb_into_gram, fits
 from fedbandit.core.kernels.ucb import exceeds
 from fedbandit.core.memory.reading import GramReading
 from fedbandit.core.memory.summary import Gram, trusted
-from fedbandit.core.saved import State, array, integer, number
+from fedbandit.core.saved import State, array, check_word, integer, number
 from fedbandit.core.statistics import Base
 
 _MOST_UPDATES = 2000  # rank-one updates before V^{-1} is computed afresh
@@ -84,6 +84,7 @@ class PendingGram:
     def state(self) -> State:
         """Return matrix, running inverse and growth."""
         return {
+            "determinant": self._determinant,
             "matrix": self._matrix.copy(),
             "inverse": self._inverse.copy(),
             "growth": self._growth,
@@ -94,6 +95,7 @@ class PendingGram:
 
     def restore(self, state: State) -> None:
         """Continue from a saved buffer."""
+        check_word(state, "determinant", self._determinant)
         d = self._base.dimension
         matrix, inverse = array(state, "matrix", d, d), array(state, "inverse", d, d)
         moment, count = array(state, "moment", d), integer(state, "count")

@@ -9,7 +9,7 @@ from fedbandit.core.kernels.linalg import Array, append_row, gram_growth
 from fedbandit.core.kernels.ucb import exceeds
 from fedbandit.core.memory.reading import GramReading
 from fedbandit.core.memory.summary import Gram, trusted
-from fedbandit.core.saved import State, array, integer, not_negative, wrong_entry
+from fedbandit.core.saved import State, array, check_word, integer, not_negative, wrong_entry
 from fedbandit.core.statistics import Base
 
 _FIRST_ROWS = 8
@@ -85,6 +85,7 @@ class PendingRows:
         """Return rows, matrix and the bound."""
         nothing = np.zeros((0, self._base.dimension))
         return {
+            "determinant": "when-needed",
             "rows": self._rows[: self._filled].copy(),
             "matrix": nothing if self._matrix is None else self._matrix.copy(),
             "growth_bound": self._growth_bound,
@@ -94,6 +95,7 @@ class PendingRows:
 
     def restore(self, state: State) -> None:
         """Continue from a saved buffer."""
+        check_word(state, "determinant", "when-needed")
         d = self._base.dimension
         rows, matrix = array(state, "rows", None, d), array(state, "matrix", None, d)
         bound, count = not_negative(state, "growth_bound"), integer(state, "count")

@@ -94,11 +94,10 @@ class Ucb:
         """Choose one arm. Cost O(K l d) on a sketch, O(K d^2) on a Gram matrix."""
         if isinstance(arms, SparseArms):
             return _sparse_ucb(policy, arms)
-        if into is None or len(into.squared_widths) != len(arms):
-            into = Chosen(-1, 1.0, np.empty_like(arms), np.empty(len(arms)))
-        shown = into.arms
-        if isinstance(shown, SparseArms):
-            shown = into.arms = np.empty_like(arms)
+        shown = None if into is None else into.arms
+        if into is None or not isinstance(shown, np.ndarray) or len(shown) != len(arms):
+            shown = np.empty_like(arms)
+            into = Chosen(-1, 1.0, shown, np.empty(len(arms)))
         arm = policy.reading.best(arms, policy.theta, policy.radius, shown, into.squared_widths)
         if arm < 0:
             raise arms_not_finite(arms)

@@ -29,7 +29,7 @@ from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.merging.evidence import evidence
 from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
-from fedbandit.service.refusal import Refusal
+from fedbandit.service.refusal import Refusal, other_format
 from fedbandit.wire import Limits, Sync
 
 _LOOSE = 1.0 + 1e-9
@@ -40,6 +40,8 @@ _UNSEEN = 1e-9  # the share of the trace by which rounding may have hidden evide
 
 def check_sync(served: Served, sync: Sync) -> None:
     """Raise Refusal (409) or InvalidMessage unless this model can merge the upload."""
+    if sync.format not in served.accepted:
+        raise other_format(sync.format)
     if sync.fingerprint not in served.accepted[sync.format]:
         got, expected = sync.fingerprint, served.fingerprints[sync.format]
         fix = "Join again: the model has another recipe."
@@ -98,12 +100,14 @@ def _check_rewards(rewards: Rewards, limits: Limits) -> None:
     With n rewards of at most R in size, |sum r| <= n R, and (sum r)^2 / n <= sum r^2 <= n R^2.
     """
     n, most = rewards.count, _LOOSE * limits.reward
+    if not n and (rewards.total or rewards.squares):
+        raise _misfit("upload.more.rewards", "sums over no rewards", "0")
     if not abs(rewards.total) <= n * most:
         expected = f"at most {n * most:g} in size: that many of the largest reward"
-        raise _misfit("upload.rewards", f"a sum of {rewards.total:g}", expected)
+        raise _misfit("upload.more.rewards", f"a sum of {rewards.total:g}", expected)
     if not rewards.total**2 <= _LOOSE * n * rewards.squares <= _LOOSE * (n * most) ** 2:
         expected = f"from the square of their mean times {n} to {n * most**2:g}"
-        raise _misfit("upload.rewards", f"a sum of squares of {rewards.squares:g}", expected)
+        raise _misfit("upload.more.rewards", f"a sum of squares of {rewards.squares:g}", expected)
 
 
 def _check_form(served: Served, summary: object) -> None:

@@ -73,14 +73,14 @@ def current_fingerprint(name: str, params: bytes, fingerprint: str) -> str:
         recipe = _built(name, params)
     except InvalidState:
         return fingerprint
-    old = wire.fingerprint(recipe, format=1)
-    return wire.fingerprint(recipe) if fingerprint == old else fingerprint
+    known = is_of_version_1(recipe) and fingerprint == wire.fingerprint(recipe, format=1)
+    return wire.fingerprint(recipe) if known else fingerprint
 
 
 def _built(name: str, params: bytes) -> Recipe:
     try:
         return RECIPES[name](**json.loads(params))
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
         message = f"The stored recipe {name} with {params!r} cannot be built ({error})."
         raise InvalidState(
             f"{message} Use the version of fedbandit that made the model."
@@ -122,12 +122,13 @@ class Served:
     @cached_property
     def fingerprints(self) -> Mapping[int, str]:
         """What names the recipe in each format of the wire, for as long as the model lives."""
-        return {1: wire.fingerprint(self.recipe, format=1), 2: self.model.fingerprint}
+        old = {1: wire.fingerprint(self.recipe, format=1)} if is_of_version_1(self.recipe) else {}
+        return {**old, 2: self.model.fingerprint}
 
     @cached_property
     def accepted(self) -> Mapping[int, frozenset[str]]:
         """What agents may call the recipe, by format: those of earlier meanings as well."""
-        return {form: wire.fingerprints(self.recipe, format=form) for form in wire.FORMATS}
+        return {form: wire.fingerprints(self.recipe, format=form) for form in self.fingerprints}
 
     def params_in(self, form: int) -> bytes | None:
         """Return its parameters as JSON for agents of a format; None if they could not build it."""

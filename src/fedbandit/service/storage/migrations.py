@@ -21,8 +21,9 @@ def _identify_by_what_decides(session: Session) -> None:
     for name, recipe, params, old in session.run(
         "SELECT name, recipe, params, fingerprint FROM models"
     ):
-        new = current_fingerprint(recipe, bytes(params), old)
-        session.run("UPDATE models SET fingerprint = ? WHERE name = ?", (new, name))
+        if isinstance(params, bytes | memoryview):  # SQLite keeps anything in any column
+            new = current_fingerprint(recipe, bytes(params), old)
+            session.run("UPDATE models SET fingerprint = ? WHERE name = ?", (new, name))
 
 
 MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {3: _identify_by_what_decides}
