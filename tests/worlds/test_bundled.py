@@ -8,7 +8,7 @@ import pytest
 
 from fedbandit.errors import UnknownName
 from fedbandit.worlds import BUNDLED, load_dataset
-from fedbandit.worlds.dataset import Dataset
+from fedbandit.worlds.recorded.dataset import Dataset
 
 # Rows per class in UCI's documentation of the whole set (6435 rows), and in the five rows left out.
 UCI_SATIMAGE = {

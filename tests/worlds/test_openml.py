@@ -16,7 +16,7 @@ import pytest
 
 from fedbandit.errors import DataError, MissingExtra, OutputError
 from fedbandit.worlds import Classification, load_dataset
-from fedbandit.worlds.openml import cache_directory
+from fedbandit.worlds.recorded.openml import cache_directory
 
 HEADER = "@relation toy\n@attribute a numeric\n@attribute b real\n@attribute class {10,9,2}\n"
 ROWS = "1.5,-2,10\n2,0.5,9\n3,0,2\n4,1,9\n"

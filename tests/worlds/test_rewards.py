@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedbandit.errors import InvalidParameter, UnknownName
 from fedbandit.worlds import AnyWorld, Drifting, Hashed, Items, Late, Synthetic
-from fedbandit.worlds.rewards import paid
+from fedbandit.worlds.simulated.rewards import paid
 
 SIZE: dict[str, Any] = {"dimension": 12, "arms": 5, "agents": 3, "seed": 4}
 PAYMENTS: Mapping[str, dict[str, Any]] = {

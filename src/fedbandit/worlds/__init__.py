@@ -6,16 +6,16 @@ come with the package.
 
 from collections.abc import Mapping
 
-from fedbandit.worlds.bundled import BUNDLED
-from fedbandit.worlds.classification import Classification
-from fedbandit.worlds.dataset import Dataset
-from fedbandit.worlds.drifting import Drifting
-from fedbandit.worlds.hashed import Hashed
-from fedbandit.worlds.items import Items
-from fedbandit.worlds.late import Late
-from fedbandit.worlds.loading import load_dataset
+from fedbandit.worlds.recorded.bundled import BUNDLED
+from fedbandit.worlds.recorded.classification import Classification
+from fedbandit.worlds.recorded.dataset import Dataset
+from fedbandit.worlds.recorded.loading import load_dataset
 from fedbandit.worlds.round import Round, World
-from fedbandit.worlds.synthetic import Synthetic
+from fedbandit.worlds.simulated.drifting import Drifting
+from fedbandit.worlds.simulated.hashed import Hashed
+from fedbandit.worlds.simulated.items import Items
+from fedbandit.worlds.simulated.late import Late
+from fedbandit.worlds.simulated.synthetic import Synthetic
 
 __all__ = [
     "BUNDLED",

@@ -95,7 +95,7 @@ def _world(data: str, given: Mapping[str, Any]) -> "tuple[str, SeededWorld]":
 
     from fedbandit.parameters import build
     from fedbandit.worlds import BUNDLED, WORLDS, Classification
-    from fedbandit.worlds.loading import OPENML, is_path
+    from fedbandit.worlds.recorded.loading import OPENML, is_path
 
     if data != "classification" and data in WORLDS:
         catalogue: Mapping[str, Callable[..., SeededWorld]] = WORLDS

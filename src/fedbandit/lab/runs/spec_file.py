@@ -8,7 +8,7 @@ from typing import Any
 
 from fedbandit.errors import InvalidParameter, complaint, unknown
 from fedbandit.lab.runs.spec import Part, Spec, place_of
-from fedbandit.worlds.loading import is_path
+from fedbandit.worlds.recorded.loading import is_path
 
 _KEYS = ("name", "rounds", "trials", "seed", "worlds", "recipes")
 _EXAMPLE = "`fedbandit run --help` shows an example."

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.checks import one_of, real, whole
-from fedbandit.worlds.rewards import checked_rewards, paid
 from fedbandit.worlds.round import Round
-from fedbandit.worlds.synthetic import Synthetic
+from fedbandit.worlds.simulated.rewards import checked_rewards, paid
+from fedbandit.worlds.simulated.synthetic import Synthetic
 from fedbandit.worlds.tape import streams, with_constant
 
 DIRECTIONS = ("axis", "dense")

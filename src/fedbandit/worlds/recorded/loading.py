@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 from fedbandit.errors import DataError, InvalidParameter, complaint, unknown
-from fedbandit.worlds.bundled import BUNDLED, load_bundled
-from fedbandit.worlds.dataset import Dataset
-from fedbandit.worlds.files import EXTENSIONS, TABLES, load_file
+from fedbandit.worlds.recorded.bundled import BUNDLED, load_bundled
+from fedbandit.worlds.recorded.dataset import Dataset
+from fedbandit.worlds.recorded.files import EXTENSIONS, TABLES, load_file
 
 OPENML = "openml:"
 """Prefix of the names of OpenML's data sets, in upper or lower case."""
@@ -46,7 +46,7 @@ def load_dataset(
             )
         )
     if isinstance(source, str) and source.lower().startswith(OPENML):
-        from fedbandit.worlds.openml import load_openml  # brings in the network
+        from fedbandit.worlds.recorded.openml import load_openml  # brings in the network
 
         return load_openml(_number(source), cache=None if cache is None else Path(cache))
     if is_path(source):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fedbandit.errors import DataError, OutputError, complaint, missing_extra
-from fedbandit.worlds.bundled import BUNDLED
-from fedbandit.worlds.dataset import Dataset
+from fedbandit.worlds.recorded.bundled import BUNDLED
+from fedbandit.worlds.recorded.dataset import Dataset
 
 
 def load_openml(data_id: int, *, cache: Path | None = None) -> Dataset:

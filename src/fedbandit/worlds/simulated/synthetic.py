@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedbandit.core.checks import real, whole
 from fedbandit.errors import InvalidParameter, complaint, unknown
-from fedbandit.worlds.rewards import checked_rewards, paid
 from fedbandit.worlds.round import Round
+from fedbandit.worlds.simulated.rewards import checked_rewards, paid
 from fedbandit.worlds.tape import MOST, block_length, lengths, streams, with_constant
 
 SPECTRA = ("isotropic", "low-rank", "power-law")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedbandit.core.checks import whole
 from fedbandit.errors import DataError, complaint, unknown
-from fedbandit.worlds.labels import encode
+from fedbandit.worlds.recorded.labels import encode
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +73,7 @@ class Dataset:
 
     def __reduce__(self) -> tuple[Callable[..., "Dataset"], tuple[object, ...]]:
         """Pickle a bundled data set by name, others by content, which is checked when unpickled."""
-        from fedbandit.worlds.bundled import BUNDLED, load_bundled  # imports this module
+        from fedbandit.worlds.recorded.bundled import BUNDLED, load_bundled  # imports this module
 
         if self.name in BUNDLED and self is load_bundled(self.name):
             return load_bundled, (self.name,)

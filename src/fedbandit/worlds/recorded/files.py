@@ -11,7 +11,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from fedbandit.errors import DataError, complaint, missing_extra, unknown
-from fedbandit.worlds.dataset import Dataset, check_finite
+from fedbandit.worlds.recorded.dataset import Dataset, check_finite
 
 TABLES = (".csv", ".parquet")
 """Extensions of files that are tables with named columns."""

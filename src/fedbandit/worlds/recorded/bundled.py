@@ -6,7 +6,7 @@ from importlib.resources import files
 import numpy as np
 
 from fedbandit.errors import unknown
-from fedbandit.worlds.dataset import Dataset
+from fedbandit.worlds.recorded.dataset import Dataset
 
 BUNDLED = ("satimage", "mfeat-zernike")
 """Names of the data sets inside the package; ``data/NOTICE.md`` says where they come from."""

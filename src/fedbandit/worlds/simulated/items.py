@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.checks import real, whole
-from fedbandit.worlds.rewards import checked_rewards, paid
 from fedbandit.worlds.round import Round
+from fedbandit.worlds.simulated.rewards import checked_rewards, paid
 from fedbandit.worlds.tape import MOST, block_length, lengths, streams
 
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from fedbandit.core.checks import one_of, real, whole
 from fedbandit.errors import InvalidParameter, complaint
-from fedbandit.worlds.rewards import checked_rewards, paid
 from fedbandit.worlds.round import Round
-from fedbandit.worlds.synthetic import Synthetic
+from fedbandit.worlds.simulated.rewards import checked_rewards, paid
+from fedbandit.worlds.simulated.synthetic import Synthetic
 from fedbandit.worlds.tape import lengths, streams, with_constant
 
 DRIFTS = ("abrupt", "rotation", "walk")

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedbandit.core.checks import whole
 from fedbandit.errors import InvalidParameter, complaint
-from fedbandit.worlds.dataset import Dataset
-from fedbandit.worlds.loading import load_dataset
+from fedbandit.worlds.recorded.dataset import Dataset
+from fedbandit.worlds.recorded.loading import load_dataset
 from fedbandit.worlds.round import Round
 from fedbandit.worlds.tape import MOST, block_length, lengths, streams
 

@@ -1,0 +1,1 @@
+"""Worlds made from data sets: the bundled ones, OpenML's, and local files."""
