@@ -6,7 +6,7 @@ needs no lock, and a restored agent makes the choices that it would have made.
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class Chosen:
 
     arm: int
     probability: float
-    arms: Array | SparseArms
+    arms: Any
     squared_widths: Array
 
 
@@ -94,11 +94,9 @@ class Ucb:
         """Choose one arm. Cost O(K l d) on a sketch, O(K d^2) on a Gram matrix."""
         if isinstance(arms, SparseArms):
             return _sparse_ucb(policy, arms)
-        shown = None if into is None else into.arms
-        if into is None or not isinstance(shown, np.ndarray) or len(shown) != len(arms):
-            shown = np.empty_like(arms)
-            into = Chosen(-1, 1.0, shown, np.empty(len(arms)))
-        arm = policy.reading.best(arms, policy.theta, policy.radius, shown, into.squared_widths)
+        if into is None or type(into.arms) is SparseArms or len(into.arms) != len(arms):
+            into = Chosen(-1, 1.0, np.empty_like(arms), np.empty(len(arms)))
+        arm = policy.reading.best(arms, policy.theta, policy.radius, into.arms, into.squared_widths)
         if arm < 0:
             raise arms_not_finite(arms)
         into.arm, into.probability = arm, 1.0
