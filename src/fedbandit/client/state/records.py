@@ -24,7 +24,7 @@ import numpy as np
 from fedbandit.core.kernels.linalg import Array
 
 FORMAT = 2
-"""1: uploads in format 1 of the wire, recipes identified by all their parameters. 2: see there."""
+"""Format 1 had uploads in format 1 of the wire, and recipes identified by all their parameters."""
 
 
 class Header(msgspec.Struct, array_like=True, frozen=True, tag="header"):
