@@ -62,15 +62,25 @@ _STATE: Described = {
     "security": [{"token": []}],
     "parameters": [
         {
+            "name": "format",
+            "in": "query",
+            "description": "The format of the wire to answer in; 1 if it is left out.",
+            "schema": {"type": "string", "enum": [str(form) for form in wire.FORMATS]},
+        },
+        {
             "name": "have",
             "in": "query",
             "description": "The SHA-256 of the bytes of the download that the agent received last, "
             "in hexadecimal. If that is what it would be sent now, no download is; without it, "
             "one always is.",
             "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-        }
+        },
     ],
-    "responses": {"200": _binary("joined"), **_AGENT_ANSWERS},
+    "responses": {
+        "200": _binary("joined"),
+        **_AGENT_ANSWERS,
+        "409": error_of("The model's recipe cannot be told in this format: upgrade the agent."),
+    },
 }
 DESCRIPTION: Final[Described] = {
     "openapi": "3.1.0",
