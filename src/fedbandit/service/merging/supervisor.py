@@ -1,9 +1,9 @@
 """The worker process, seen from the coordinator: started, asked, and started again if it exits.
 
-Questions and replies are pickled by ``multiprocessing.connection``, one link per thread that asks.
-A ``ProcessPoolExecutor`` would be shorter still, but reaches 0.77 of the throughput (median of 9
-alternated runs of ``benchmarks.load``), starts a second child process and offers no public way to
-kill a worker that hangs.
+Questions and replies are pickled by ``multiprocessing.connection``, one link per thread that asks;
+docs/decisions, 58, has what that costs. A ``ProcessPoolExecutor`` would be shorter still, but
+reaches 0.77 of the throughput (median of 9 alternated runs of ``benchmarks.load``), starts a second
+child process and offers no public way to kill a worker that hangs.
 """
 
 import logging
