@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,10 @@ def _migrated(url: str, steps: Mapping[int, Callable[[Session], None]], schema: 
         migrate(database, steps, schema=schema)
     finally:
         database.close()
+
+
+def _create(url: str) -> None:
+    open_store(url, create=True).close()
 
 
 def _rows(url: str, query: str) -> list[tuple[object, ...]]:
@@ -114,5 +120,11 @@ def test_a_store_older_than_every_step_is_refused_and_stays(old: str, create: bo
 
 
 def test_a_store_is_made_by_several_at_once(store_url: str) -> None:
-    _at_once(lambda: open_store(store_url, create=True).close())
+    _at_once(partial(_create, store_url))
     assert _rows(store_url, "SELECT version FROM fedbandit") == [(SCHEMA,)]
+
+
+def test_a_file_is_set_to_write_ahead_mode_by_several_at_once(tmp_path: Path) -> None:
+    """SQLite refuses at once, without its time-out, where two connections change the mode."""
+    for turn in range(50):  # they met in about one file of twelve
+        _at_once(partial(_create, f"sqlite:///{tmp_path}/{turn}.db"))

@@ -1,6 +1,7 @@
 """SQLite: one file, in write-ahead mode, with every commit on disk before it is acknowledged."""
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -105,13 +106,26 @@ class Sqlite:
         )
         try:
             if self._create:  # the file remembers it; one that is only opened may not be ours
-                connection.execute("PRAGMA journal_mode = WAL")
+                _write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
         except sqlite3.Error:
             connection.close()
             raise
         return connection
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Set write-ahead mode. SQLite does not wait here if another connection does the same."""
+    give_up = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
+                raise
+        time.sleep(0.005)
 
 
 def _no_store(path: Path, got: str) -> StoreError:
