@@ -149,10 +149,17 @@ class Coordinator:
         return answer
 
     async def joined(
-        self, served: Served, agent: str, have: str | None, form: int = wire.FORMAT
+        self,
+        served: Served,
+        agent: str,
+        have: str | None,
+        form: int = wire.FORMAT,
+        since: int | None = None,
     ) -> bytes:
         """Return what an agent needs to join, or to catch up from a download with this digest.
 
+        With ``since``, the download is left out unless the model was set back after that version,
+        or has not reached it.
         Raises Refusal (409) where agents of this format of the wire could not build the recipe.
         """
         name, params = served.model.name, served.params_in(form)
@@ -160,11 +167,13 @@ class Coordinator:
             raise other_format(form)
 
         def read() -> bytes:
-            model, state = self._store.state(name)
+            model, state = self._store.model(name), b""
+            if since is None or not model.set_back <= since <= model.version:
+                model, state = self._store.state(name)
             if model.incarnation != served.model.incarnation:
                 raise ModelGone
             lives = self._store.merged_uploads(name, agent).known
-            download, digest = _download(served, state, have, form)
+            download, digest = _download(served, state, have, form) if state else (None, "")
             told = (served.fingerprints[form], model.recipe, params, model.limits, download, lives)
             return wire.encode_joined(wire.Joined(*told, digest, form))
 

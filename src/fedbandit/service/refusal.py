@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.models.deduplication import ForgottenLife
+from fedbandit.service.models.quotas import Exceeded
 from fedbandit.service.settings import RETRY_AFTER
 from fedbandit.web.errors import error_response
 
@@ -15,10 +16,17 @@ class Refusal(Exception):
     """A request that is answered with a 4xx, or with 429 or 503 and when to try again."""
 
     def __init__(
-        self, status: HTTPStatus, field: str, message: str, *, closes: bool = False
+        self,
+        status: HTTPStatus,
+        field: str,
+        message: str,
+        *,
+        closes: bool = False,
+        retry_after: int = RETRY_AFTER,
     ) -> None:
         super().__init__(message)
         self.status, self.field, self._closes = status, field, closes
+        self.retry_after = retry_after
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle it, for the merge worker: an exception's own way drops status and field."""
@@ -30,7 +38,7 @@ class Refusal(Exception):
         if self.status is HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = "Bearer"
         if self.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
-            headers["Retry-After"] = str(RETRY_AFTER)
+            headers["Retry-After"] = str(self.retry_after)
         unread = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         if self._closes or self.status in unread:
             headers["Connection"] = "close"
@@ -52,6 +60,19 @@ def not_now(field: str, message: str, *, closes: bool = False) -> Refusal:
 def too_many(field: str, message: str) -> Refusal:
     """Return the answer to an agent with too many requests at once."""
     return Refusal(HTTPStatus.TOO_MANY_REQUESTS, field, message)
+
+
+def over_quota(exceeded: Exceeded) -> Refusal:
+    """Return the answer to an upload that has to wait: nothing is wrong with it."""
+    return Refusal(
+        HTTPStatus.TOO_MANY_REQUESTS, "quota", exceeded.reason, retry_after=exceeded.seconds
+    )
+
+
+def quarantined() -> Refusal:
+    """Return the answer to an agent of which nothing is merged until an operator releases it."""
+    message = "this agent is quarantined; its operator can release it"
+    return Refusal(HTTPStatus.FORBIDDEN, "agent", message)
 
 
 def other_format(form: int) -> Refusal:

@@ -13,7 +13,15 @@ from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
 from fedbandit.service.models.deduplication import MergedUploads, UnreadableUploads
 from fedbandit.service.models.model import Served, server_at
-from fedbandit.service.refusal import not_now, refused, unauthorised
+from fedbandit.service.models.quotas import (
+    Exceeded,
+    Spent,
+    exceeded_rate,
+    exceeded_share,
+    mass_of,
+)
+from fedbandit.service.models.undo import keep_parts, keep_snapshot
+from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
 from fedbandit.service.storage.contract import Locked, Store
 
 _log = logging.getLogger("fedbandit.service")
@@ -72,6 +80,8 @@ class Committer:
         with self._store.lock(self._served.model.name) as locked:
             if locked.model.incarnation != self._served.model.incarnation:
                 raise ModelGone
+            if locked.model.limits != self._served.model.limits:
+                raise ModelGone  # they were changed: what was checked has to be checked again
             if held is None or self._digest != locked.digest:
                 self._bytes, self._digest = locked.state(), locked.digest
                 held = server_at(self._served.recipe, self._bytes)
@@ -87,6 +97,7 @@ class Committer:
         outcomes = [sorting.sort(each) for each in batch]
         if not sorting.new:
             return outcomes
+        keep_snapshot(locked, sorting.now)
         try:
             merge(self._served.recipe, server, sorting.new)
         except InvalidMessage as error:
@@ -95,7 +106,10 @@ class Committer:
             return [refused(error)]
         self._bytes = wire.encode(server.whole())
         version, count = server.version, server.count
-        locked.write(state=self._bytes, version=version, count=count, merged=sorting.merged)
+        merged, mass = sorting.merged, sorting.mass
+        if locked.model.history.by_agent:
+            merged = keep_parts(self._served.recipe, locked, sorting.parts(), merged)
+        locked.write(state=self._bytes, version=version, count=count, merged=merged, mass=mass)
         self._digest = locked.digest
         return outcomes
 
@@ -126,14 +140,17 @@ class _Unsound(Exception):
 class _Sorting:
     """Tells new uploads of a batch from copies, and from what is refused.
 
-    ``new`` is what is to be merged, in order; ``merged`` are the senders' once that is done.
+    ``new`` is what is to be merged, in order; ``merged`` are the senders' once that is done, and
+    ``mass`` is the model's. ``now`` is the time of the batch.
     """
 
     def __init__(
         self, served: Served, server: Server, locked: Locked, batch: Sequence[CheckedSync]
     ) -> None:
-        self._fingerprints = served.fingerprints
+        self._fingerprints, self._dimension = served.fingerprints, served.recipe.dimension
         self._version, self._count = server.version, server.count
+        self._quotas, self.mass, self.now = locked.model.quotas, locked.model.mass, time.time()
+        self._senders: list[str] = []
         self._opened = locked.opened({each.token for each in batch if each.token is not None})
         self._before = locked.merged_uploads({each.agent for each in batch})
         self.new: list[Upload] = []
@@ -152,11 +169,50 @@ class _Sorting:
             self._check_count(sync.upload)
         except InvalidMessage as error:
             return refused(error)
-        self.new.append(sync.upload)
-        self._count += sync.upload.count
-        version = self._version + len(self.new)
-        self._before[agent] = self.merged[agent] = _noted(before, checked, version)
+        if before.quarantined:
+            return quarantined()
+        mass, spent = mass_of(sync.upload.summary), before.spent.drained(self._quotas, self.now)
+        exceeded = self._exceeded(before, sync.upload.count, mass, spent)
+        if exceeded is not None:
+            return over_quota(exceeded)
+        version = self._take(agent, sync.upload, mass)
+        self._before[agent] = self.merged[agent] = before.noting(
+            sync.life,
+            born=sync.born,
+            sequence=sync.sequence,
+            version=version,
+            observations=sync.upload.count,
+            received=checked.size,
+            seen=self.now,
+            mass=mass,
+            spent=spent.plus(sync.upload.count),
+        )
         return self._answer(sync, merged=True, version=version)
+
+    def parts(self) -> list[tuple[str, int, Upload]]:
+        """Return what is to be merged, each with its sender and its version."""
+        versions = range(self._version + 1, self._version + 1 + len(self.new))
+        return list(zip(self._senders, versions, self.new, strict=True))
+
+    def _take(self, agent: str, upload: Upload, mass: float) -> int:
+        """Add an upload to those that are merged; return its version."""
+        self.new.append(upload)
+        self._senders.append(agent)
+        self._count += upload.count
+        self.mass += mass
+        return self._version + len(self.new)
+
+    def _exceeded(
+        self, before: MergedUploads, count: int, mass: float, spent: Spent
+    ) -> Exceeded | None:
+        return exceeded_rate(self._quotas, spent, count) or exceeded_share(
+            self._quotas,
+            dimension=self._dimension,
+            observations=before.observations + count,
+            held=before.mass,
+            added=mass,
+            total=self.mass,
+        )
 
     def _answer(self, sync: wire.Sync, *, merged: bool, version: int) -> Answer:
         head = wire.synced_head(
@@ -173,16 +229,3 @@ class _Sorting:
             expected, fix = "a sum that can be stored", "Start another model."
             message = complaint("upload.count", got=upload.count, expected=expected, fix=fix)
             raise InvalidMessage(message, field="upload.count")
-
-
-def _noted(before: MergedUploads, checked: CheckedSync, version: int) -> MergedUploads:
-    sync = checked.sync
-    return before.noting(
-        sync.life,
-        born=sync.born,
-        sequence=sync.sequence,
-        version=version,
-        observations=sync.upload.count,
-        received=checked.size,
-        seen=time.time(),
-    )
