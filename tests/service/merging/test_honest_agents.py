@@ -17,7 +17,7 @@ from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model, server_at
 
 Size = Literal["auto"] | int
-CASES = list(product(WIDTHS, get_args(Estimate), ("auto", 2), ("paper", "buffered")))
+CASES = list(product(WIDTHS, get_args(Estimate), ("auto", 2, 5), ("paper", "buffered")))
 
 
 def drawn(rng: np.random.Generator, d: int, length: float) -> NDArray[np.float64]:
@@ -50,8 +50,9 @@ def test_nothing_honest_is_refused(
     for seed in range(6):
         rng = np.random.default_rng(seed)
         d, length, reward = int(rng.integers(1, 12)), 10.0 ** rng.uniform(-2, 3), 0.3
+        fits = size if size == "auto" else min(size, d + 1)
         recipe = fb.FSCLB(
-            dimension=d, sketch_size=size, agents=2, wire=width, estimate=estimate, cadence=cadence
+            dimension=d, sketch_size=fits, agents=2, wire=width, estimate=estimate, cadence=cadence
         )
         limits = wire.Limits(arm_norm=length, reward=reward, count=10**6)
         served = Served(new_model("news", recipe, limits=limits)[0], recipe)
@@ -74,3 +75,33 @@ def test_a_life_that_starts_offline_keeps_everything_it_has_joined() -> None:
     kept, misfits = learner.within(wire.Limits(arm_norm=1.0, reward=1.0, count=10**6))
     assert misfits == []
     assert kept.observations == 300
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 30])
+def test_no_matrix_of_an_honest_agent_is_refused(d: int) -> None:
+    """One arm again and again, at the longest length and the largest reward, rounds worst."""
+    recipe = fb.FedLinUCB(dimension=d, agents=2, alpha=1e300)
+    limits = wire.Limits(arm_norm=1.0, reward=0.3, count=10_000)
+    served = Served(new_model("news", recipe, limits=limits)[0], recipe)
+    for seed, repeats in product(range(4), (1, 7, 2000)):
+        rng = np.random.default_rng(seed)
+        learner = Learner.fresh(recipe, bytes(16))
+        arms = [drawn(rng, d, 1.0) for _ in range(1 + seed)]
+        for turn in range(repeats):
+            learner.observe(arms[turn % len(arms)], 0.3 if seed % 2 else -0.3)
+        learner.flush()
+        delivered(served, recipe.server(), learner)
+
+
+@pytest.mark.parametrize("count", [1, 50, 10_000])
+def test_nor_one_that_was_added_up_arm_by_arm(count: int) -> None:
+    recipe = fb.FedLinUCB(dimension=3, agents=2)
+    limits = wire.Limits(arm_norm=1.0, reward=1.0, count=10_000)
+    served = Served(new_model("news", recipe, limits=limits)[0], recipe)
+    for seed in range(20):
+        arm = drawn(np.random.default_rng(seed), 3, 1.0)
+        same = np.broadcast_to(np.outer(arm, arm).ravel(), (count, 9))
+        matrix = np.cumsum(same, axis=0)[-1].reshape(3, 3)
+        moment = np.cumsum(np.broadcast_to(arm, (count, 3)), axis=0)[-1]
+        upload = fb.Upload(0, fb.Statistics(fb.Gram(matrix), moment, count))
+        check_sync(served, wire.Sync(served.model.fingerprint, bytes(16), 1, upload))

@@ -4,14 +4,20 @@ An upload must be possible as what it says: the sum over ``count`` arms x no lon
 with rewards no larger than R. Then trace(X^T X) is at most count L^2, a sketch's rows and what it
 has shed share that, and |sum of r x| is at most count L R. A small margin is left for rounding.
 
-A moment needs evidence: with u its direction, |sum of r x|^2 = (sum of r (u x))^2 is, by Cauchy and
-Schwarz, at most R^2 count u^T (X^T X) u. So an upload moves the estimate only where it also says
-that arms were played, and by no more than rewards of R would. A corrected estimate takes from the
-moment what the sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows:
-the bounds make room for as much (``Memory.moment_error``, ``rounding_room``).
+A moment needs evidence: rewards of at most R give one only where arms were played, and no more than
+they can (``evidence``). So an upload moves the estimate only where it also says that arms were
+played, and by no more than rewards of R would. A corrected estimate takes from the moment what the
+sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows: the bounds make
+room for as much (``Memory.moment_error``, ``rounding_room``).
 
-That costs O(l d). Last comes what the recipe's server asks: O(l^2 d) for a sketch, whose rows must
-be orthogonal. Whether the sum is sound is checked by ``merge``.
+What was shed was lost: every shrink of a sketch of size l takes what it sheds from l squares at
+least, so rows and l times what was shed share count L^2 as well (``_least_lost``).
+
+A Gram matrix has no negative eigenvalue but by rounding, and no larger one than ``count`` sums in
+float64 explain (``_is_semidefinite``).
+
+That costs O(l d) for a sketch in float64. Last comes what the recipe's server asks: O(l^2 d) for a
+sketch, whose rows must be orthogonal. Whether the sum is sound is checked by ``merge``.
 """
 
 from http import HTTPStatus
@@ -26,7 +32,12 @@ from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.errors import InvalidMessage, complaint
-from fedbandit.service.merging.evidence import evidence
+from fedbandit.service.merging.evidence import (
+    UNSEEN,
+    evidence,
+    is_explained,
+    rewards_needed,
+)
 from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal, other_format
@@ -35,7 +46,9 @@ from fedbandit.wire import Limits, Sync
 _LOOSE = 1.0 + 1e-9
 _PAIRED = 1.0 + 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
 _SINGLE = 1e-6  # for a moment that was rounded to float32
-_UNSEEN = 1e-9  # the share of the trace by which rounding may have hidden evidence
+_TRIMMED = 1.03  # narrow senders leave out rows below a hundredth of what is shed, twice at most
+_ROUND_OFF = 2.0**-53  # of one operation in float64
+_WORST_ROUND_OFF = 1e-9  # of the trace; more than that is not believed, whatever the count
 
 
 def check_sync(served: Served, sync: Sync) -> None:
@@ -75,22 +88,18 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
         raise InvalidMessage(str(error), field=f"upload.{error.field}") from error
     _check_rewards(statistics.rewards, limits)
     _check_form(served, summary)
-    mass, length, along = _evidence(statistics)
+    mass, length = _check_evidence(served, statistics)
     moved = served.recipe.parts.memory.moment_error(summary)
     most = (_LOOSE + rounding_room(summary)) * count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise _misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
     if isinstance(summary, Sketch | Narrow):
+        _check_shed(served, summary, mass, most)
         _check_loss(summary, mass, most)
     most = most / limits.arm_norm * limits.reward + moved
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
-        raise _misfit("upload.moment", f"a length of {length:g}", expected)
-    loose = _LOOSE + (_SINGLE if isinstance(summary, Narrow) else 0.0)
-    most = limits.reward * sqrt(loose * count * (along + _UNSEEN * mass)) + moved
-    if not length <= most:
-        expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
         raise _misfit("upload.moment", f"a length of {length:g}", expected)
 
 
@@ -139,6 +148,32 @@ def _check_numbers(sketch: Sketch | Narrow) -> None:
             raise _misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
 
 
+def _least_lost(served: Served, sketch: Sketch | Narrow, most: float) -> float:
+    """Return what of the trace a sender must have lost at least to have shed this much.
+
+    A shrink to fewer than l rows takes delta from each of l squares and adds delta to what is shed.
+    So a sketch of the fixed size l has lost l times what it shed. With "auto" the size may have
+    grown since (a larger download came while rows were pending), so that 2, the smallest size, is
+    all that is certain. Narrow senders shed for rounding too, a share of ``most`` at the most, and
+    for faint rows.
+    """
+    size = 2 if served.params.get("sketch_size") == "auto" else sketch.size
+    shrunk = max(0.0, sketch.shed - rounding_room(sketch) * most)
+    return size * (shrunk if isinstance(sketch, Sketch) else shrunk / _TRIMMED)
+
+
+def _check_shed(served: Served, sketch: Sketch | Narrow, mass: float, most: float) -> None:
+    """Raise InvalidMessage unless rows and what must have been lost share count L^2."""
+    lost, trace = _least_lost(served, sketch, most), mass - sketch.shed
+    if not trace + lost <= most:
+        expected = f"at most {sketch.shed * (most - trace) / lost:g}: shrinking loses more than it"
+        raise _misfit("upload.summary.shed", sketch.shed, f"{expected} sheds")
+    room = rounding_room(sketch) * most + UNSEEN * mass
+    if sketch.lost is not None and not lost <= _LOOSE * sketch.lost + room:
+        expected = f"at most {sketch.shed * (sketch.lost + room) / lost:g}, by what was lost"
+        raise _misfit("upload.summary.shed", sketch.shed, expected)
+
+
 def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
     """Raise InvalidMessage unless what was lost and what was shed can be of one history.
 
@@ -151,10 +186,10 @@ def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
     if not trace + sketch.lost <= most:
         expected = f"at most {most - trace:g}: what count and the longest arm leave beside the rows"
         raise _misfit(field, sketch.lost, expected)
-    if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + _UNSEEN * mass:
+    if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + UNSEEN * mass:
         expected = f"at most d times what was shed, {sketch.dimension * sketch.shed:g}"
         raise _misfit(field, sketch.lost, expected)
-    rounding = (rounding_room(sketch) + _UNSEEN) * (trace + sketch.lost)
+    rounding = (rounding_room(sketch) + UNSEEN) * (trace + sketch.lost)
     if not sketch.shed <= sketch.lost + rounding:
         expected = f"no more than was lost, {sketch.lost:g}"
         raise _misfit("upload.summary.shed", sketch.shed, expected)
@@ -173,29 +208,45 @@ def _said(summary: object) -> str:
             return f"a {type(summary).__name__}"
 
 
-def _evidence(statistics: Statistics) -> tuple[float, float, float]:
-    """Return what the trace of X^T X is at least, |moment|, and what u^T (X^T X) u is at most.
+def _check_evidence(served: Served, statistics: Statistics) -> tuple[float, float]:
+    """Return the mass, trace + shed, and |moment|; raise InvalidMessage unless arms explain it.
 
-    u is the moment's direction; without one the third is at least 0.
+    In the norm |y| = sqrt(y^T A^-1 y), a moment of ``count`` rewards is at most R sqrt(count) long.
+    What a correction or rounding to float32 moved it by, at most e, comes on top: e / sqrt(floor)
+    in that norm, where floor is the least eigenvalue of A.
     """
-    moment = statistics.moment
-    match statistics.summary:
-        case Sketch() | Narrow() as sketch:
-            shed = sketch.shed
-            trace, length, along, short = evidence(sketch.rows, sketch.squares, moment)
-            if not isfinite(trace):
-                raise _misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
-            if short:
-                raise _misfit("upload.summary.rows", "a row too short to square", "none")
-            return trace + shed, length, along + shed
-        case Gram(matrix):
-            if not (_is_paired(matrix) and _is_semidefinite(matrix)):
-                raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
-            length = sqrt(float(moment @ moment))
-            u = moment / (length or 1.0)
-            return float(matrix.trace()), length, max(float(u @ matrix @ u), 0.0)
-        case summary:
-            raise TypeError(f"no evidence in a {type(summary).__name__}")
+    summary, moment = statistics.summary, statistics.moment
+    limits, error = served.model.limits, served.recipe.parts.memory.moment_error(summary)
+    most = limits.reward * sqrt((_LOOSE + _SINGLE) * statistics.count)
+    if isinstance(summary, Gram):
+        matrix, trace = summary.matrix, float(summary.matrix.trace())
+        if not (_is_paired(matrix) and _is_semidefinite(matrix, statistics.count)):
+            raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
+        if not is_explained(matrix, moment, most=most**2):
+            raise _unexplained("more", most)
+        return trace, sqrt(float(moment @ moment))
+    if not isinstance(summary, Sketch | Narrow):
+        raise TypeError(f"no evidence in a {type(summary).__name__}")
+    trace, length, needed, short = evidence(summary.rows, summary.squares, moment, summary.shed)
+    mass = trace + summary.shed
+    if not isfinite(trace):
+        raise _misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
+    if short:
+        raise _misfit("upload.summary.rows", "a row too short to square", "none")
+    floor = summary.shed + UNSEEN * mass
+    if isinstance(summary, Narrow) and floor > 0.0:  # its rows need not be orthogonal
+        needed = rewards_needed(summary.rows, moment, floor=floor)
+        error += 2.0**-23 * length
+    most += error / sqrt(floor) if floor > 0.0 else 0.0
+    if not needed <= most**2:
+        raise _unexplained(f"{sqrt(needed):g}", most)
+    return mass, length
+
+
+def _unexplained(got: str, most: float) -> InvalidMessage:
+    said = f"one that takes rewards of {got} (root of the sum of squares)"
+    expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
+    return _misfit("upload.moment", said, expected)
 
 
 def _is_paired(matrix: Array) -> bool:
@@ -204,11 +255,16 @@ def _is_paired(matrix: Array) -> bool:
     return bool((np.abs(matrix) <= _PAIRED * np.outer(roots, roots)).all())
 
 
-def _is_semidefinite(matrix: Array) -> bool:
-    """Say whether no eigenvalue is negative, but for rounding. Cost O(d^3)."""
-    slack = 1e-9 * float(matrix.trace()) + np.finfo(float).tiny
+def _is_semidefinite(matrix: Array, count: int) -> bool:
+    """Say whether no eigenvalue is negative, but for the rounding of ``count`` sums. Cost O(d^3).
+
+    Adding up n products in float64 makes a relative error of at most n 2^-53 in each entry of the
+    sum of |x| |x|^T, whose norm is at most the trace; factorising adds d of these.
+    """
+    d, trace = len(matrix), float(matrix.trace())
+    share = min((count + 4 * d + 16) * _ROUND_OFF, _WORST_ROUND_OFF)
     try:
-        np.linalg.cholesky(matrix + slack * np.eye(len(matrix)))
+        np.linalg.cholesky(matrix + (share * trace + np.finfo(float).tiny) * np.eye(d))
     except np.linalg.LinAlgError:
         return False
     return True
