@@ -30,6 +30,7 @@ class Past:
 
     kept: dict[int, tuple[Snapshot, bytes]] = field(default_factory=dict)
     made: dict[tuple[str, int], Part] = field(default_factory=dict)
+    groups: dict[int | None, dict[int, bytes]] = field(default_factory=dict)
 
 
 @dataclass
@@ -65,6 +66,7 @@ class LockedModel:
         merged: Mapping[str, MergedUploads],
         mass: float | None = None,
         set_back: int | None = None,
+        told: bytes | None = None,
     ) -> None:
         old = self.new.model
         model = replace(
@@ -73,6 +75,7 @@ class LockedModel:
             count=count,
             mass=old.mass if mass is None else mass,
             set_back=old.set_back if set_back is None else set_back,
+            told=old.told if told is None else told,
         )
         merged = {**self.new.merged, **merged}
         self.new = replace(self.new, model=model, state=state, merged=merged)
@@ -85,7 +88,14 @@ class LockedModel:
     def past(self) -> "LockedModel":
         return self
 
+    def groups(self, snapshot: int | None = None) -> dict[int, bytes]:
+        return {**self.new_past.groups.get(snapshot, {})}
+
+    def write_groups(self, states: Mapping[int, bytes]) -> None:
+        self.new_past.groups[None] = self.groups() | {**states}
+
     def take_snapshot(self, at: float) -> None:
+        self.new_past.groups[self.new.model.version] = self.groups()
         model, state = self.new.model, self.new.state
         taken = Snapshot(model.version, model.count, at, len(state))
         self.new_past.kept[model.version] = taken, state
@@ -102,6 +112,7 @@ class LockedModel:
     def drop_snapshots(self, versions: Collection[int]) -> None:
         for version in versions:
             self.new_past.kept.pop(version, None)
+            self.new_past.groups.pop(version, None)
 
     def add_parts(self, parts: Sequence[Part]) -> None:
         self.new_past.made |= {(each.agent, each.last): each for each in parts}
@@ -148,7 +159,8 @@ class MemoryStore:
     def lock(self, name: str) -> Iterator[LockedModel]:
         with self._place.lock:
             past = self._place.pasts.get(name, Past())
-            locked = LockedModel(self.archive(name), Past({**past.kept}, {**past.made}))
+            copied = Past({**past.kept}, {**past.made}, {**past.groups})
+            locked = LockedModel(self.archive(name), copied)
             yield locked
             self._place.models[name], self._place.pasts[name] = locked.new, locked.new_past
 
@@ -162,8 +174,10 @@ class MemoryStore:
     def archive(self, name: str) -> Archive:
         if name not in self._place.models:
             raise unknown("model", name, self._place.models)
-        made = self._place.pasts.get(name, Past()).made
-        return replace(self._place.models[name], parts=[made[key] for key in sorted(made)])
+        past = self._place.pasts.get(name, Past())
+        parts = [past.made[key] for key in sorted(past.made)]
+        groups = past.groups.get(None, {})
+        return replace(self._place.models[name], parts=parts, groups=groups)
 
     def install(self, archive: Archive) -> None:
         with self._place.lock:
@@ -172,7 +186,7 @@ class MemoryStore:
                 raise InvalidParameter(f"Model {archive.model.name!r} exists already.")
             self._place.models[archive.model.name] = archive
             made = {(each.agent, each.last): each for each in archive.parts}
-            self._place.pasts[archive.model.name] = Past({}, made)
+            self._place.pasts[archive.model.name] = Past({}, made, {None: {**archive.groups}})
 
     def add_token(self, token: Token) -> None:
         with self._place.lock:

@@ -16,6 +16,7 @@ from fedbandit.service.merging.batch import StoreMerger
 from fedbandit.service.merging.queue import MergeQueue, NotInTime
 from fedbandit.service.merging.sync import Answer, ModelGone, ModelRef, SyncRequest
 from fedbandit.service.metrics import Metrics
+from fedbandit.service.models.groups import as_told
 from fedbandit.service.models.model import Served, recipe_of, server_at
 from fedbandit.service.refusal import Refusal, not_now, other_format, unauthorised
 from fedbandit.service.settings import Settings
@@ -173,7 +174,9 @@ class Coordinator:
             if model.incarnation != served.model.incarnation:
                 raise ModelGone
             lives = self._store.merged_uploads(name, agent).known
-            download, digest = _download(served, state, have, form) if state else (None, "")
+            download, digest = (
+                _download(served, state, model.told, have, form) if state else (None, "")
+            )
             told = (served.fingerprints[form], model.recipe, params, model.limits, download, lives)
             return wire.encode_joined(wire.Joined(*told, digest, form))
 
@@ -277,14 +280,15 @@ class Coordinator:
 
 
 def _download(
-    served: Served, state: bytes, have: str | None, form: int
+    served: Served, state: bytes, told: bytes, have: str | None, form: int
 ) -> tuple[Download | None, str]:
     """Return the download that an agent is sent, or None and its digest if it ``have``s that.
 
     An agent that was upgraded still has the digest of the bytes in its former format.
     """
     try:
-        download = server_at(served.recipe, state).download()
+        server = server_at(served.recipe, state)
+        download = as_told(served.recipe, server, told).download()
     except InvalidState as error:
         raise not_now("model", "its state cannot be read") from error
     if have is None:

@@ -223,12 +223,39 @@ class StoreContract:
         again.close()
 
     def test_mass_and_the_last_setting_back_stay_unless_written(self, store: Store) -> None:
-        store.create(NEWS, NEWS_STATE)
+        store.create(replace(NEWS, groups=3), NEWS_STATE)
         with store.lock("news") as locked:
-            locked.write(state=b"s", version=4, count=2, merged={}, mass=2.5, set_back=4)
+            locked.write(
+                state=b"s",
+                version=4,
+                count=2,
+                merged={},
+                mass=2.5,
+                set_back=4,
+                told=b"\x00\xff",
+            )
         write(store, NEWS, {})
         model = store.model("news")
         assert (model.version, model.mass, model.set_back) == (1, 2.5, 4)
+        assert (model.groups, model.told) == (3, b"\x00\xff")
+
+    def test_groups_are_kept_beside_the_state_and_in_snapshots(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        with store.lock("news") as locked:
+            assert locked.past.groups() == {}
+            locked.past.write_groups({0: b"a", 2: b"\x00"})
+            locked.past.take_snapshot(at=1.0)
+            locked.past.write_groups({1: b"c", 2: b"d"})
+        with store.lock("news") as locked:
+            assert locked.past.groups() == {0: b"a", 1: b"c", 2: b"d"}
+            assert locked.past.groups(0) == {0: b"a", 2: b"\x00"}
+            locked.past.drop_snapshots([0])
+            assert locked.past.groups(0) == {}
+        archive = store.archive("news")
+        store.delete("news")
+        store.install(archive)
+        with store.lock("news") as locked:
+            assert locked.past.groups() == {0: b"a", 1: b"c", 2: b"d"}
 
     def test_all_agents_are_listed(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)

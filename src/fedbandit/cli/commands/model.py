@@ -62,6 +62,9 @@ def _define_create(add: Add) -> None:
     add("--agents", type=positive, default=100, metavar="N", help=told)
     add_set(add, of="the recipe", topic="recipes")
     add_rules(add, new=True)
+    told = "sort agents into N groups and tell them the median of the groups' estimates, which "
+    told += "liars in fewer than half of the groups cannot sway; four agents a group or more"
+    add("--groups", type=positive, default=0, metavar="N", help=told)
 
 
 def _create(arguments: Namespace) -> None:
@@ -74,7 +77,14 @@ def _create(arguments: Namespace) -> None:
     quotas = check_quotas(quotas_from(arguments, NO_QUOTAS))
     limits = limits_from(arguments, DEFAULT_LIMITS, quotas)
     history = history_from(arguments, HOURLY)
-    model, state = new_model(arguments.name, recipe, limits=limits, quotas=quotas, history=history)
+    model, state = new_model(
+        arguments.name,
+        recipe,
+        limits=limits,
+        quotas=quotas,
+        history=history,
+        groups=arguments.groups,
+    )
     with opened_store(arguments, create=True) as store:
         store.create(model, state)
     print(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}")
@@ -134,6 +144,8 @@ def _show(arguments: Namespace) -> None:
     print(f"fingerprint {model.fingerprint}, made {when(model.created)}")
     for line in rules_text(model.limits, model.quotas, model.history):
         print(line)
+    if model.groups:
+        print(f"groups: agents are told the median of {model.groups} estimates")
     print(
         f"{model.version} uploads of {model.count} observations; state {len(archive.state)} bytes"
     )

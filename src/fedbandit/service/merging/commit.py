@@ -12,6 +12,7 @@ from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
 from fedbandit.service.models.deduplication import MergedUploads, UnreadableUploads
+from fedbandit.service.models.groups import as_told, group_of, told_moment
 from fedbandit.service.models.model import Served, server_at
 from fedbandit.service.models.quotas import (
     Exceeded,
@@ -20,7 +21,7 @@ from fedbandit.service.models.quotas import (
     exceeded_share,
     mass_of,
 )
-from fedbandit.service.models.undo import keep_parts, keep_snapshot
+from fedbandit.service.models.undo import keep_parts, keep_snapshot, opened_groups
 from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
 from fedbandit.service.storage.contract import Locked, Store
 
@@ -52,7 +53,8 @@ class Committer:
     def __init__(self, store: Store, served: Served) -> None:
         self._store, self._served = store, served
         self._held: Server | None = None
-        self._bytes, self._digest = b"", b""
+        self._groups: dict[int, Server] = {}
+        self._bytes, self._digest, self._told = b"", b"", b""
 
     def commit(self, batch: Sequence[CheckedSync]) -> list[Outcome]:
         """Merge, commit, and return an outcome for each sync; raise if it is not known.
@@ -71,6 +73,8 @@ class Committer:
     def _commit_alone(self, checked: CheckedSync) -> Outcome:
         try:
             return self._commit([checked])[0]
+        except _Unsound as unsound:
+            return refused(unsound.error)
         except UnreadableUploads as error:
             _log.error("%s", error)
             return not_now("store", "what it holds of this agent cannot be read")
@@ -85,6 +89,8 @@ class Committer:
             if held is None or self._digest != locked.digest:
                 self._bytes, self._digest = locked.state(), locked.digest
                 held = server_at(self._served.recipe, self._bytes)
+                self._told = locked.model.told
+                self._groups = opened_groups(self._served.recipe, locked)
             outcomes = self._merge(locked, held, batch)
         self._held = held
         return _with_downloads(
@@ -100,22 +106,42 @@ class Committer:
         keep_snapshot(locked, sorting.now)
         try:
             merge(self._served.recipe, server, sorting.new)
+            self._merge_into_groups(locked, server, sorting)
         except InvalidMessage as error:
-            if len(batch) > 1:
-                raise _Unsound from error
-            return [refused(error)]
+            raise _Unsound(error) from error
         self._bytes = wire.encode(server.whole())
         version, count = server.version, server.count
         merged, mass = sorting.merged, sorting.mass
         if locked.model.history.by_agent:
             merged = keep_parts(self._served.recipe, locked, sorting.parts(), merged)
-        locked.write(state=self._bytes, version=version, count=count, merged=merged, mass=mass)
+        locked.write(
+            state=self._bytes,
+            version=version,
+            count=count,
+            merged=merged,
+            mass=mass,
+            told=self._told or None,
+        )
         self._digest = locked.digest
         return outcomes
 
+    def _merge_into_groups(self, locked: Locked, whole: Server, sorting: "_Sorting") -> None:
+        """Merge each upload into its sender's group too, and work out what agents are told."""
+        model, recipe = locked.model, self._served.recipe
+        if not model.groups:
+            return
+        theirs: dict[int, list[Upload]] = {}
+        for agent, _, upload in sorting.parts():
+            theirs.setdefault(group_of(model.created, model.groups, agent), []).append(upload)
+        for number, uploads in theirs.items():
+            merge(recipe, self._groups.setdefault(number, recipe.server()), uploads)
+        changed = {number: wire.encode(self._groups[number].whole()) for number in theirs}
+        locked.past.write_groups(changed)
+        self._told = told_moment(recipe, whole, self._groups).astype("<f8").tobytes()
+
     def _downloads(self, server: Server, formats: Collection[int]) -> dict[int, bytes]:
         """Return what answers end with, by the format of the wire that they are in."""
-        download = server.download()
+        download = as_told(self._served.recipe, server, self._told).download()
         stored = self._bytes if download.statistics is server.statistics else None
         return {
             form: wire.synced_rest(
@@ -134,7 +160,11 @@ def _with_downloads(outcomes: Sequence[Outcome], downloads: Mapping[int, bytes])
 
 
 class _Unsound(Exception):
-    """Uploads that are valid one by one, and whose sum agents would refuse."""
+    """Uploads that are valid one by one, and whose sum agents would refuse; and why."""
+
+    def __init__(self, error: InvalidMessage) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class _Sorting:

@@ -2,7 +2,7 @@
 
 The file holds the recipe, the state, which uploads were merged (so that a copy stays a copy) and
 the hashes of the tokens (so that agents need no new ones), and the parts of a model that keeps
-those, but no snapshots. It carries a checksum of itself.
+those, or the sums of its groups, but no snapshots. It carries a checksum of itself.
 """
 
 from dataclasses import asdict
@@ -12,6 +12,7 @@ import msgspec
 
 from fedbandit.errors import DataError, FedbanditError, complaint
 from fedbandit.service.models.deduplication import Life, MergedUploads
+from fedbandit.service.models.groups import check_groups
 from fedbandit.service.models.history import HOURLY, History, Part, check_history
 from fedbandit.service.models.model import (
     current_fingerprint,
@@ -56,6 +57,8 @@ class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mass: float = 0.0
     snapshot: float = 0.0
     set_back: int = 0
+    groups: int = 0
+    told: bytes = b""
 
 
 class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,6 +90,7 @@ class _Archive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ledgers: dict[str, _MergedUploads]  # the name in files of version 1
     tokens: list[_Token]
     parts: list[Part] = []
+    groups: dict[int, bytes] = {}
 
 
 def archive_bytes(archive: Archive) -> bytes:
@@ -107,6 +111,7 @@ def archive_bytes(archive: Archive) -> bytes:
             "ledgers": merged,
             "tokens": [asdict(token) for token in archive.tokens],
             "parts": [asdict(part) for part in archive.parts],
+            "groups": dict(archive.groups),
         }
     )
     return _MAGIC + sha256(body).digest() + body
@@ -141,6 +146,7 @@ def _archive(wired: _Archive, name: str) -> Archive:
     was = wired.model
     mark = current_fingerprint(was.recipe, was.params, was.fingerprint)
     rules = {"quotas": check_quotas(was.quotas), "history": check_history(was.history)}
+    check_groups(was.groups)
     fields = {**msgspec.structs.asdict(was), **fresh, "limits": limits, "fingerprint": mark}
     fields |= rules
     tokens = [_token(each, wired.model.name) for each in wired.tokens]
@@ -150,6 +156,7 @@ def _archive(wired: _Archive, name: str) -> Archive:
         merged={agent: _merged(each) for agent, each in wired.ledgers.items()},
         tokens=tokens if name == wired.model.name else [],
         parts=wired.parts,
+        groups=wired.groups,
     )
 
 

@@ -21,6 +21,7 @@ from fedbandit.errors import (
     InvalidState,
     complaint,
 )
+from fedbandit.service.models.groups import check_groups
 from fedbandit.service.models.history import HOURLY, History, check_history
 from fedbandit.service.models.quotas import NO_QUOTAS, Quotas, check_quotas
 from fedbandit.service.storage.contract import Model
@@ -38,6 +39,7 @@ def new_model(
     limits: Limits = DEFAULT_LIMITS,
     quotas: Quotas = NO_QUOTAS,
     history: History = HOURLY,
+    groups: int = 0,
 ) -> tuple[Model, bytes]:
     """Return a model that has merged nothing yet, and its state."""
     check_name("model", name)
@@ -55,6 +57,7 @@ def new_model(
         created=time.time(),
         quotas=check_quotas(quotas),
         history=check_history(history),
+        groups=check_groups(groups),
     )
     return model, wire.encode(recipe.server().whole())
 

@@ -18,9 +18,11 @@ from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base, Statistics
 from fedbandit.errors import DataError, InvalidState, unknown
 from fedbandit.service.models.deduplication import MergedUploads
+from fedbandit.service.models.groups import group_of, told_moment
 from fedbandit.service.models.history import (
     LOOSE,
     History,
@@ -81,20 +83,23 @@ def set_history(locked: Locked, history: History) -> None:
     if not history.by_agent:
         locked.past.drop_parts(None, after=-1, upto=None)
     elif not model.history.by_agent and model.version:
-        locked.past.add_parts([Part("", 1, model.version, locked.state())])
+        locked.past.add_parts(_unattributed(model.version, locked.state(), locked.past.groups()))
     locked.set_rules(limits=model.limits, quotas=model.quotas, history=history)
 
 
 def roll_back(locked: Locked, version: int) -> None:
     """Set the model back to a snapshot; later snapshots and parts are dropped."""
     state, past = locked.past.snapshot_state(version), locked.past
-    recipe = recipe_of(locked.model)
+    recipe, groups = recipe_of(locked.model), locked.past.groups(version)
     _drop_later(past.snapshots(), past.drop_snapshots, version + 1)
-    unknown_part = [each for each in past.parts("") if each.last > version]
+    late = _began(locked) > version
     past.drop_parts(None, after=version, upto=None)
-    if unknown_part:  # parts began after this snapshot
-        past.add_parts([Part("", 1, version, state)])
-    _put(locked, recipe, server_at(recipe, state).statistics)
+    if late and version:  # parts began after this snapshot
+        past.add_parts(_unattributed(version, state, groups))
+    empty = wire.encode(recipe.server().whole())
+    states = {number: groups.get(number, empty) for number in past.groups()}
+    opened = {number: server_at(recipe, each) for number, each in states.items()}
+    _put(locked, recipe, server_at(recipe, state).statistics, groups=opened)
 
 
 def forget_agent(locked: Locked, agent: str) -> Forgotten:
@@ -106,7 +111,8 @@ def forget_agent(locked: Locked, agent: str) -> Forgotten:
     _check_parts(locked)
     known = locked.merged_uploads([agent])[agent]
     if not known.uploads:
-        raise unknown("agent", agent, {each.agent for each in locked.past.all_parts()} - {""})
+        names = {each.agent for each in locked.past.all_parts()}
+        raise unknown("agent", agent, {name for name in names if name and name[0] != "/"})
     parts, past, recipe = locked.past.parts(agent), locked.past, recipe_of(locked.model)
     gone = sum(_read(each).count for each in parts)
     if parts:
@@ -116,7 +122,8 @@ def forget_agent(locked: Locked, agent: str) -> Forgotten:
         known, uploads=0, observations=0, received=0, mass=0.0, spent=NOTHING_SPENT, loose=0
     )
     mass = max(0.0, locked.model.mass - known.mass)
-    _put(locked, recipe, _merged(recipe, past.all_parts), merged={agent: blank}, mass=mass)
+    whole, groups = _rebuilt(locked, recipe)
+    _put(locked, recipe, whole, groups=groups, merged={agent: blank}, mass=mass)
     return Forgotten(gone, known.observations - gone)
 
 
@@ -131,16 +138,16 @@ def forget_span(locked: Locked, *, after: int, upto: int) -> int:
     for end in (after, upto):
         if end not in ends:
             raise unknown("version", str(end), map(str, sorted(ends)))
-    if past.parts("") and past.parts("")[0].last > after:
+    if _began(locked) > after:
         raise DataError(
-            f"forget: what was merged up to version {past.parts('')[0].last} is kept as one part. "
-            "Choose a later version to begin with."
+            f"forget: what was merged up to version {_began(locked)} is kept as one part. Choose "
+            "a later version to begin with."
         )
     _drop_later(past.snapshots(), past.drop_snapshots, after + 1)
     past.drop_parts(None, after=after, upto=upto)
-    statistics = _merged(recipe, past.all_parts)
-    _put(locked, recipe, statistics)
-    return model.count - statistics.count
+    whole, groups = _rebuilt(locked, recipe)
+    _put(locked, recipe, whole, groups=groups)
+    return model.count - whole.count
 
 
 def quarantine(locked: Locked, agent: str, *, on: bool = True) -> None:
@@ -155,20 +162,63 @@ def _put(
     recipe: Recipe,
     statistics: Statistics,
     *,
+    groups: Mapping[int, Server],
     merged: Mapping[str, MergedUploads] | None = None,
     mass: float | None = None,
 ) -> None:
-    """Replace the state, under the next version."""
+    """Replace the state and those of the groups, under the next version."""
     recipe.parts.memory.check(statistics, strict=True)
-    version = locked.model.version + 1
+    version, whole = locked.model.version + 1, recipe.server()
+    whole.adopt(statistics, version=version)
+    told = told_moment(recipe, whole, groups).astype("<f8").tobytes() if groups else None
+    locked.past.write_groups({each: wire.encode(groups[each].whole()) for each in groups})
     locked.write(
-        state=wire.encode(Download(statistics, version)),
+        state=wire.encode(whole.whole()),
         version=version,
         count=statistics.count,
         merged=merged or {},
         mass=mass,
         set_back=version,
+        told=told,
     )
+
+
+def opened_groups(recipe: Recipe, locked: Locked) -> dict[int, Server]:
+    """Return the groups of a model, by number: those that something was merged into."""
+    if not locked.model.groups:
+        return {}
+    return {number: server_at(recipe, each) for number, each in locked.past.groups().items()}
+
+
+def _rebuilt(locked: Locked, recipe: Recipe) -> tuple[Statistics, dict[int, Server]]:
+    """Return the whole and its groups, merged from the parts that are left."""
+    model, past, groups = locked.model, locked.past, dict[int, Server]()
+    for number in past.groups() if model.groups else ():
+
+        def theirs(number: int = number) -> Iterator[Part]:
+            for part in past.all_parts():
+                if group_of(model.created, model.groups, part.agent) == number:
+                    yield part
+
+        groups[number] = recipe.server()
+        groups[number].adopt(_merged(recipe, theirs), version=1)
+    return _merged(recipe, past.all_parts), groups
+
+
+def _unattributed(version: int, state: bytes, groups: Mapping[int, bytes]) -> list[Part]:
+    """Return what was merged up to a version as parts that belong to no agent.
+
+    One for each group if there are any: "/0", "/1", ... are the names of none.
+    """
+    if not groups:
+        return [Part("", 1, version, state)]
+    return [Part(f"/{number}", 1, version, each) for number, each in groups.items()]
+
+
+def _began(locked: Locked) -> int:
+    """Return the version up to which it is not known which agent sent what; 0 if it always is."""
+    names = ["", *(f"/{number}" for number in range(locked.model.groups))]
+    return max((part.last for name in names for part in locked.past.parts(name)), default=0)
 
 
 def _check_parts(locked: Locked) -> None:

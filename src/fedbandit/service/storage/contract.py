@@ -8,7 +8,7 @@ the number of models and agents, not on the number of uploads.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from fedbandit.service.models.deduplication import MergedUploads
@@ -26,7 +26,8 @@ class Model:
     taken out again; ``set_back`` is the version of the last such time, 0 if there was none.
     ``count`` is the number of observations in the state. ``mass`` is what all uploads added to the
     trace of V, but for those of agents that were forgotten. ``snapshot`` is when the last one was
-    taken.
+    taken. ``groups`` is the number of groups of agents, 0 for none, and ``told`` the moment that
+    agents are told with them, as float64; empty if it is the state's own.
     """
 
     name: str
@@ -43,6 +44,8 @@ class Model:
     mass: float = 0.0
     snapshot: float = 0.0
     set_back: int = 0
+    groups: int = 0
+    told: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,7 @@ class Archive:
     merged: Mapping[str, MergedUploads]
     tokens: Sequence[Token]
     parts: Sequence[Part] = ()
+    groups: Mapping[int, bytes] = field(default_factory=dict)
 
 
 class Locked(Protocol):
@@ -104,10 +108,11 @@ class Locked(Protocol):
         merged: Mapping[str, MergedUploads],
         mass: float | None = None,
         set_back: int | None = None,
+        told: bytes | None = None,
     ) -> None:
         """Replace the state, and the merged uploads of agents asked for in this block before.
 
-        The model's ``mass`` and ``set_back`` stay as they are if left out.
+        The model's ``mass``, ``set_back`` and ``told`` stay as they are if left out.
         """
         ...
 
@@ -124,8 +129,16 @@ class Locked(Protocol):
 class Past(Protocol):
     """The snapshots and parts of a model that is locked (see ``models.history``)."""
 
+    def groups(self, snapshot: int | None = None) -> dict[int, bytes]:
+        """Return the states of the groups, by number: as of now, or of a snapshot."""
+        ...
+
+    def write_groups(self, states: Mapping[int, bytes]) -> None:
+        """Replace the states of some groups."""
+        ...
+
     def take_snapshot(self, at: float) -> None:
-        """Keep the state as it is stored now, under its version, and note the time.
+        """Keep the state and those of the groups as they are stored now, and note the time.
 
         A snapshot of this version that is there already is replaced.
         """

@@ -1,6 +1,6 @@
 """The past of models in SQL: quotas and totals since schema 5, snapshots, and parts by agent."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -17,6 +17,9 @@ _TABLES: Final = (
         model TEXT NOT NULL, agent TEXT NOT NULL, first {integer} NOT NULL,
         last {integer} NOT NULL, data {blob} NOT NULL,
         PRIMARY KEY (model, agent, last))""",
+    """CREATE TABLE groups_of (
+        model TEXT NOT NULL, version {integer} NOT NULL, number {integer} NOT NULL,
+        state {blob} NOT NULL, PRIMARY KEY (model, version, number))""",
 )
 _COLUMNS: Final = {
     "models": (
@@ -24,6 +27,7 @@ _COLUMNS: Final = {
         "mass {real} NOT NULL DEFAULT 0",
         "snapshot {real} NOT NULL DEFAULT 0",
         "set_back {integer} NOT NULL DEFAULT 0",
+        "told {blob} NOT NULL DEFAULT ''",
     ),
     "agents": (
         "since {real} NOT NULL DEFAULT 0",
@@ -36,6 +40,7 @@ _COLUMNS: Final = {
     ),
 }
 _AT_ONCE: Final = 64  # parts that are read together
+_NOW: Final = -1  # in place of the version of a snapshot
 
 
 def add_past(session: Session) -> None:
@@ -54,14 +59,38 @@ class SqlPast:
     def __init__(self, session: Session, name: str) -> None:
         self._run, self._run_many, self._name = session.run, session.run_many, name
 
+    def groups(self, snapshot: int | None = None) -> dict[int, bytes]:
+        """Return the states of the groups."""
+        which = (self._name, _NOW if snapshot is None else snapshot)
+        rows = self._run(
+            "SELECT number, state FROM groups_of WHERE model = ? AND version = ? ORDER BY number",
+            which,
+        )
+        return {number: bytes(state) for number, state in rows}
+
+    def write_groups(self, states: Mapping[int, bytes]) -> None:
+        """Replace the states of some groups."""
+        self._run_many(
+            "INSERT INTO groups_of (model, version, number, state) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (model, version, number) DO UPDATE SET state = excluded.state",
+            [(self._name, _NOW, number, state) for number, state in states.items()],
+        )
+
     def take_snapshot(self, at: float) -> None:
-        """Keep the state as it is stored now."""
+        """Keep the states as they are stored now."""
         self._run(
             "INSERT INTO snapshots (model, version, count, at, size, state) "
             "SELECT name, version, count, ?, length(state), state FROM models WHERE name = ? "
             "ON CONFLICT (model, version) DO UPDATE SET count = excluded.count, at = excluded.at, "
             "size = excluded.size, state = excluded.state",
             (at, self._name),
+        )
+        self._run(
+            "INSERT INTO groups_of (model, version, number, state) "
+            "SELECT g.model, m.version, g.number, g.state FROM groups_of g, models m "
+            "WHERE g.model = ? AND g.version = ? AND m.name = g.model "
+            "ON CONFLICT (model, version, number) DO UPDATE SET state = excluded.state",
+            (self._name, _NOW),
         )
         self._run("UPDATE models SET snapshot = ? WHERE name = ?", (at, self._name))
 
@@ -84,7 +113,8 @@ class SqlPast:
     def drop_snapshots(self, versions: Collection[int]) -> None:
         """Delete snapshots."""
         rows = [(self._name, version) for version in versions]
-        self._run_many("DELETE FROM snapshots WHERE model = ? AND version = ?", rows)
+        for table in ("snapshots", "groups_of"):
+            self._run_many(f"DELETE FROM {table} WHERE model = ? AND version = ?", rows)
 
     def add_parts(self, parts: Sequence[Part]) -> None:
         """Add parts."""

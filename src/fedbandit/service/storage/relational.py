@@ -37,7 +37,7 @@ _TABLES = (
 )
 _MODEL = (
     "name, incarnation, recipe, params, fingerprint, "
-    "arm_norm, reward, most, version, count, created, rules, mass, snapshot, set_back"
+    "arm_norm, reward, most, version, count, created, rules, mass, snapshot, set_back, told"
 )
 _TOKEN = "digest, name, model, agent, created"
 _AGENT = (
@@ -53,7 +53,7 @@ _Lives = list[tuple[bytes, int, int, int]]
 
 
 class SqlStore:
-    """Models, merged uploads, tokens and the past of models in six tables."""
+    """Models, merged uploads, tokens and the past of models in seven tables."""
 
     def __init__(self, database: Database, *, create: bool) -> None:
         self._database = database
@@ -95,7 +95,7 @@ class SqlStore:
         """Delete a model and what belongs to it."""
         with self._database.session("write") as session:
             _select_model(session, name, lock=session.dialect.lock)
-            for table in ("agents", "tokens", "snapshots", "parts"):
+            for table in ("agents", "tokens", "snapshots", "parts", "groups_of"):
                 session.run(f"DELETE FROM {table} WHERE model = ?", (name,))
             session.run("DELETE FROM models WHERE name = ?", (name,))
 
@@ -129,6 +129,7 @@ class SqlStore:
                 merged=_select_merged(session, name, None),
                 tokens=[_token(row) for row in tokens],
                 parts=list(SqlPast(session, name).all_parts()),
+                groups=SqlPast(session, name).groups(),
             )
 
     def install(self, archive: Archive) -> None:
@@ -140,7 +141,9 @@ class SqlStore:
                 f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)",
                 [_token_values(token) for token in archive.tokens],
             )
-            SqlPast(session, archive.model.name).add_parts(archive.parts)
+            past = SqlPast(session, archive.model.name)
+            past.add_parts(archive.parts)
+            past.write_groups(archive.groups)
 
     def add_token(self, token: Token) -> None:
         """Add a token; its model has to exist."""
@@ -226,12 +229,13 @@ class LockedModel:
         merged: Mapping[str, MergedUploads],
         mass: float | None = None,
         set_back: int | None = None,
+        told: bytes | None = None,
     ) -> None:
         """Replace the state, and the merged uploads of some agents."""
         self.digest = sha256(state).digest()
         changed = {"state": state, "digest": self.digest, "version": version, "count": count}
-        changed |= {} if mass is None else {"mass": mass}
-        changed |= {} if set_back is None else {"set_back": set_back}
+        others = {"mass": mass, "set_back": set_back, "told": told}
+        changed |= {column: value for column, value in others.items() if value is not None}
         columns = ", ".join(f"{column} = ?" for column in changed)
         values = (*changed.values(), self.model.name)
         self._session.run(f"UPDATE models SET {columns} WHERE name = ?", values)
@@ -241,7 +245,7 @@ class LockedModel:
         """Change what uploads may be, what agents may send, and how the past is kept."""
         self._session.run(
             "UPDATE models SET arm_norm = ?, reward = ?, most = ?, rules = ? WHERE name = ?",
-            (*astuple(limits), _rules(quotas, history), self.model.name),
+            (*astuple(limits), _rules(quotas, history, self.model.groups), self.model.name),
         )
 
 
@@ -265,9 +269,10 @@ def _insert_model(session: Session, model: Model, state: bytes) -> None:
     identity = (model.name, model.incarnation, model.recipe, model.params, model.fingerprint)
     written = (state, sha256(state).digest())
     counts = (model.version, model.count, model.created)
-    past = (_rules(model.quotas, model.history), model.mass, model.snapshot, model.set_back)
+    rules = _rules(model.quotas, model.history, model.groups)
+    past = (rules, model.mass, model.snapshot, model.set_back, model.told)
     session.run(
-        f"INSERT INTO models ({_MODEL}, state, digest) VALUES ({', '.join('?' * 17)})",
+        f"INSERT INTO models ({_MODEL}, state, digest) VALUES ({', '.join('?' * 18)})",
         (*identity, *limits, *counts, *past, *written),
     )
 
@@ -346,6 +351,7 @@ class _Rules(msgspec.Struct, frozen=True):
 
     quotas: Quotas = NO_QUOTAS
     history: History = HOURLY
+    groups: int = 0
 
 
 def _read_rules(packed: str, model: str) -> _Rules:
@@ -357,13 +363,13 @@ def _read_rules(packed: str, model: str) -> _Rules:
         raise StoreError(complaint(who, got=str(error), expected=expected, fix=fix)) from error
 
 
-def _rules(quotas: Quotas, history: History) -> str:
-    return msgspec.json.encode(_Rules(quotas, history)).decode()
+def _rules(quotas: Quotas, history: History, groups: int) -> str:
+    return msgspec.json.encode(_Rules(quotas, history, groups)).decode()
 
 
 def _model(row: Sequence[Any]) -> Model:
     name, incarnation, recipe, params, fingerprint, arm_norm, reward, most, *rest = row
-    version, count, created, packed, mass, snapshot, set_back = rest
+    version, count, created, packed, mass, snapshot, set_back, told = rest
     rules = _read_rules(packed, name)
     return Model(
         name=name,
@@ -380,6 +386,8 @@ def _model(row: Sequence[Any]) -> Model:
         mass=mass,
         snapshot=snapshot,
         set_back=set_back,
+        groups=rules.groups,
+        told=bytes(told),
     )
 
 
