@@ -11,7 +11,6 @@ a loss of 0 % is as good as without liars, 100 % is no better than Random.
 """
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -199,10 +198,18 @@ def play(
     liars: int,
     defence: Callable[[fb.Recipe], Defence],
     seed: int,
-    knows: bool = True,
+    own: bool,
 ) -> Outcome:
-    """Play one run."""
-    world = Synthetic(dimension=dimension, arms=ARMS, agents=AGENTS, noise=0.1, seed=seed)
+    """Play one run; ``own``: every agent's arms lie in a subspace of its own."""
+    spectrum, subspaces = ("low-rank", "own") if own else ("isotropic", "shared")
+    world = Synthetic(
+        dimension=dimension,
+        arms=ARMS,
+        agents=AGENTS,
+        seed=seed,
+        spectrum=spectrum,
+        subspaces=subspaces,
+    )
     agents, guard = recipe.fleet(), defence(recipe)
     served = Served(new_model("m", recipe, limits=LIMITS)[0], recipe)
     counts: list[int] = []
@@ -218,8 +225,7 @@ def play(
             crowd[i].due = max(1, int(np.mean(counts[-50:]))) if counts else 1
             count = crowd[i].round()
             if count:
-                theta = world.theta if knows else guard.server._base.theta
-                upload = largest_lie(guard, theta, count)
+                upload = largest_lie(guard, world.theta, count)
                 _pass(served, upload)
                 result.lies += 1
                 result.held_back += not guard.merge(i, upload)
@@ -257,7 +263,7 @@ DEFENCES: dict[str, Callable[[fb.Recipe], Defence]] = {
 }
 
 
-def rows(dimension: int, rounds: int, seeds: int, names: list[str]) -> Iterator[str]:
+def rows(dimension: int, rounds: int, seeds: int, names: list[str], *, own: bool) -> Iterator[str]:
     """Yield a line for each recipe, defence and number of liars."""
     for name, recipe in recipes(dimension).items():
         base: Array | None = None
@@ -271,6 +277,7 @@ def rows(dimension: int, rounds: int, seeds: int, names: list[str]) -> Iterator[
                         liars=liars,
                         defence=DEFENCES[how],
                         seed=seed,
+                        own=own,
                     )
                     for seed in range(seeds)
                 ]
@@ -298,11 +305,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20_000)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--defences", default=",".join(DEFENCES))
+    parser.add_argument("--own", action="store_true", help="agents with arms of their own")
     given = parser.parse_args()
     names = given.defences.split(",")
-    for line in rows(given.dimension, given.rounds, given.seeds, names):
+    for line in rows(given.dimension, given.rounds, given.seeds, names, own=given.own):
         print(line, flush=True)
-    sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -86,17 +86,18 @@ def rewards_needed(rows: Array, moment: Array, *, floor: float) -> float:
     return max(0.0, float(moment @ moment) - inside) / floor
 
 
-def is_explained(matrix: Array, moment: Array, *, most: float) -> bool:
-    """Say whether m^T (G + 1e-9 trace(G) I)^-1 m is at most ``most``. Cost O(d^3).
+def is_explained(matrix: Array, moment: Array, *, most: float, slack: float = UNSEEN) -> bool:
+    """Say whether m^T (G + slack trace(G) I)^-1 m is at most ``most``. Cost O(d^3).
 
-    That is so if and only if [[G + ..., m], [m^T, most]] has no negative eigenvalue, which one
-    Cholesky factorisation shows. G and m are scaled first, so that nothing overflows.
+    That is so, and the matrix in the middle positive definite, if and only if
+    [[G + ..., m], [m^T, most]] is, which one Cholesky factorisation shows. G and m are scaled
+    first, so that nothing overflows.
     """
     trace, d = float(matrix.trace()), len(matrix)
     if trace <= 0.0 or most <= 0.0:
         return not moment.any()
     bordered = np.empty((d + 1, d + 1))
-    bordered[:d, :d] = matrix / trace + UNSEEN * np.eye(d)
+    bordered[:d, :d] = matrix / trace + slack * np.eye(d)
     bordered[:d, d] = bordered[d, :d] = moment / sqrt(trace) / sqrt(most)
     bordered[d, d] = 1.0
     try:

@@ -14,7 +14,7 @@ What was shed was lost: every shrink of a sketch of size l takes what it sheds f
 least, so rows and l times what was shed share count L^2 as well (``_least_lost``).
 
 A Gram matrix has no negative eigenvalue but by rounding, and no larger one than ``count`` sums in
-float64 explain (``_is_semidefinite``).
+float64 explain (``_check_matrix``).
 
 That costs O(l d) for a sketch in float64. Last comes what the recipe's server asks: O(l^2 d) for a
 sketch, whose rows must be orthogonal. Whether the sum is sound is checked by ``merge``.
@@ -219,12 +219,8 @@ def _check_evidence(served: Served, statistics: Statistics) -> tuple[float, floa
     limits, error = served.model.limits, served.recipe.parts.memory.moment_error(summary)
     most = limits.reward * sqrt((_LOOSE + _SINGLE) * statistics.count)
     if isinstance(summary, Gram):
-        matrix, trace = summary.matrix, float(summary.matrix.trace())
-        if not (_is_paired(matrix) and _is_semidefinite(matrix, statistics.count)):
-            raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
-        if not is_explained(matrix, moment, most=most**2):
-            raise _unexplained("more", most)
-        return trace, sqrt(float(moment @ moment))
+        _check_matrix(summary.matrix, moment, statistics.count, most)
+        return float(summary.matrix.trace()), sqrt(float(moment @ moment))
     if not isinstance(summary, Sketch | Narrow):
         raise TypeError(f"no evidence in a {type(summary).__name__}")
     trace, length, needed, short = evidence(summary.rows, summary.squares, moment, summary.shed)
@@ -255,19 +251,22 @@ def _is_paired(matrix: Array) -> bool:
     return bool((np.abs(matrix) <= _PAIRED * np.outer(roots, roots)).all())
 
 
-def _is_semidefinite(matrix: Array, count: int) -> bool:
-    """Say whether no eigenvalue is negative, but for the rounding of ``count`` sums. Cost O(d^3).
+def _check_matrix(matrix: Array, moment: Array, count: int, most: float) -> None:
+    """Raise InvalidMessage unless this can be a sum of x x^T that explains the moment. Cost O(d^3).
 
-    Adding up n products in float64 makes a relative error of at most n 2^-53 in each entry of the
-    sum of |x| |x|^T, whose norm is at most the trace; factorising adds d of these.
+    Negative eigenvalues are taken for rounding as far as ``count`` sums in float64 explain: adding
+    up n products makes a relative error of at most n 2^-53 in each entry of the sum of |x| |x|^T,
+    whose norm is at most the trace; factorising adds a few d of these. One factorisation tells of
+    most honest uploads that both is well; where it fails, each is asked for on its own terms.
     """
-    d, trace = len(matrix), float(matrix.trace())
-    share = min((count + 4 * d + 16) * _ROUND_OFF, _WORST_ROUND_OFF)
-    try:
-        np.linalg.cholesky(matrix + (share * trace + np.finfo(float).tiny) * np.eye(d))
-    except np.linalg.LinAlgError:
-        return False
-    return True
+    rounding = min((count + 4 * len(matrix) + 16) * _ROUND_OFF, _WORST_ROUND_OFF)
+    paired = _is_paired(matrix)
+    if paired and is_explained(matrix, moment, most=most**2, slack=rounding):
+        return
+    if not (paired and is_explained(matrix, np.zeros_like(moment), most=1.0, slack=rounding)):
+        raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
+    if not is_explained(matrix, moment, most=most**2):
+        raise _unexplained("more", most)
 
 
 def _misfit(field: str, got: object, expected: str) -> InvalidMessage:
