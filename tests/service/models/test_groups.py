@@ -87,6 +87,27 @@ def _sent(recipe: fb.Recipe, seed: int) -> fb.Statistics:
     return recipe.parts.memory.empty() if upload is None else upload.statistics
 
 
+@pytest.mark.parametrize("scale", [1e20, 1e100, 1e149])
+@each_recipe
+def test_numbers_at_the_end_of_the_range_leave_something_to_tell(
+    recipe: fb.Recipe, scale: float
+) -> None:
+    memory, whole = recipe.parts.memory, recipe.server()
+    groups = {number: recipe.server() for number in range(5)}
+    for number, group in groups.items():
+        sent = _sent(recipe, number)
+        group.adopt(memory.merged(memory.empty_server(), [sent], None), version=1)
+        whole.receive(fb.Upload(0, sent))
+    huge = groups[0].statistics.summary.scaled(1.0)
+    wild = fb.Statistics(huge, scale * np.ones(D), 5)
+    groups[0].adopt(wild, version=1)
+    told = told_moment(recipe, whole, groups)
+    others = [Base(groups[number].statistics, memory).theta for number in range(1, 5)]
+    server = as_told(recipe, whole, told.astype("<f8").tobytes())
+    theta = Base(server.statistics, memory).theta
+    assert np.linalg.norm(theta) <= 10.0 * max(np.linalg.norm(each) for each in others)
+
+
 def test_agents_are_spread_over_the_groups_and_nobody_can_choose() -> None:
     numbers = [group_of(12.5, 8, f"phone-{i}") for i in range(800)]
     assert all(60 < numbers.count(number) < 140 for number in range(8))

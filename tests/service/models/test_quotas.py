@@ -83,9 +83,14 @@ def test_a_clock_that_was_wrong_holds_nobody_up_for_longer_than_an_hour() -> Non
 def test_nobody_holds_more_than_its_share(share: float, tries: list[tuple[int, float]]) -> None:
     held, seen, total = [0.0] * 4, [0] * 4, 0.0
     for agent, mass in tries:
-        about = {"held": held[agent], "added": mass, "total": total}
         if not exceeded_share(
-            Quotas(share=share), dimension=1, observations=seen[agent] + 5, **about
+            Quotas(share=share),
+            dimension=1,
+            observations=seen[agent] + 5,
+            held=held[agent],
+            added=mass,
+            total=total,
+            count=sum(seen),
         ):
             held[agent] += mass
             total += mass
@@ -95,11 +100,26 @@ def test_nobody_holds_more_than_its_share(share: float, tries: list[tuple[int, f
 
 def test_a_share_is_told_with_a_time() -> None:
     told = exceeded_share(
-        Quotas(share=0.25), dimension=2, observations=21, held=1.0, added=1.0, total=5.0
+        Quotas(share=0.25), dimension=2, observations=21, held=1.0, added=1.0, total=5.0, count=99
     )
     assert isinstance(told, Exceeded)
     assert "0.25 of the model" in told.reason
     assert told.seconds > 0
+
+
+@given(st.floats(1.0, 1e15), st.integers(1, 20))
+def test_a_first_upload_is_free_unless_it_outweighs_what_it_may(mass: float, count: int) -> None:
+    """A thousand observations of the model weigh 1 each; what is free is 20 of those."""
+    told = exceeded_share(
+        Quotas(share=0.01),
+        dimension=2,
+        observations=count,
+        held=0.0,
+        added=mass,
+        total=1000.0,
+        count=1000,
+    )
+    assert (told is None) == (mass <= 20.0)
 
 
 @pytest.mark.parametrize("recipe", [RECIPE, GRAM])

@@ -242,6 +242,7 @@ class _Sorting:
             held=before.mass,
             added=mass,
             total=self.mass,
+            count=self._count,
         )
 
     def _answer(self, sync: wire.Sync, *, merged: bool, version: int) -> Answer:

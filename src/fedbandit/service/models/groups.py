@@ -15,6 +15,7 @@ chosen from outside.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import Final
 
@@ -44,10 +45,11 @@ def group_of(created: float, groups: int, agent: str) -> int:
 def geometric_median(points: Array) -> Array:
     """Return the point with the least sum of distances to the points (n x d), by Weiszfeld's steps.
 
-    They start at the median of each coordinate. Cost O(n d) a step, 50 steps at most.
+    They start at the median of each coordinate. Points that are too far off for their distance to
+    be a number pull no more than none. Cost O(n d) a step, 50 steps at most.
     """
     guess: Array = np.median(points, axis=0)
-    spread = float(np.abs(points - guess).max(initial=0.0))
+    spread = float(np.median(np.abs(points - guess).max(axis=1)))
     if spread == 0.0:
         return guess
     for _ in range(_STEPS):
@@ -66,11 +68,31 @@ def told_moment(recipe: Recipe, whole: Server, groups: Mapping[int, Server]) -> 
 
     Groups that have merged nothing have no say.
     """
-    memory = recipe.parts.memory
-    thetas = [Base(each.statistics, memory).theta for each in groups.values() if each.count]
+    thetas = [each for each in map(partial(_estimate, recipe), groups.values()) if each is not None]
     if not thetas:
         return whole.moment
-    theta, summary = geometric_median(np.array(thetas)), whole.summary
+    with np.errstate(all="ignore"):  # numbers that are too large are found below
+        told = _moment_for(recipe, whole, geometric_median(np.array(thetas)))
+        if not np.isfinite(told).all():
+            told = _moment_for(recipe, whole, np.median(thetas, axis=0))
+    return told if np.isfinite(told).all() else whole.moment
+
+
+def _estimate(recipe: Recipe, group: Server) -> Array | None:
+    """Return a group's estimate; None if it has merged nothing, or has none that is finite."""
+    if not group.count:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            theta = Base(group.statistics, recipe.parts.memory).theta
+    except np.linalg.LinAlgError:
+        return None
+    return theta if np.isfinite(theta).all() else None
+
+
+def _moment_for(recipe: Recipe, whole: Server, theta: Array) -> Array:
+    """Return V theta, with the V of the whole that estimates are made with."""
+    memory, summary = recipe.parts.memory, whole.summary
     if isinstance(summary, Gram):
         return np.asarray(memory.ridge * theta + summary.matrix @ theta)
     reading = memory.read(summary)

@@ -12,7 +12,8 @@ restarts, and several coordinators on one store count together.
 The *mass* of an upload is what it adds to the trace of V: trace(X^T X) for a Gram matrix, the
 squares of a sketch's rows and d times what it shed. An agent that holds more than its ``share`` of
 the mass that a model ever merged waits until others have sent enough. The first ``FREE`` x d
-observations of each agent are let in all the same, or nobody could begin.
+observations of each agent are let in all the same, or none could begin; but only if together they
+weigh no more than so many of the model do on average.
 """
 
 from dataclasses import dataclass
@@ -94,16 +95,24 @@ def exceeded_rate(quotas: Quotas, spent: Spent, count: int) -> Exceeded | None:
 
 
 def exceeded_share(
-    quotas: Quotas, *, dimension: int, observations: int, held: float, added: float, total: float
+    quotas: Quotas,
+    *,
+    dimension: int,
+    observations: int,
+    held: float,
+    added: float,
+    total: float,
+    count: int,
 ) -> Exceeded | None:
     """Say whether an upload has to wait because of how much of the model is the agent's own.
 
     ``held`` is the agent's mass and ``total`` the model's, both without the upload, whose mass is
-    ``added``; ``observations`` are the agent's, with it.
+    ``added``; ``observations`` are the agent's, with it, and ``count`` the model's, without it.
     """
-    if quotas.share is None or observations <= FREE * dimension:
+    if quotas.share is None or held + added <= quotas.share * (total + added):
         return None
-    if held + added <= quotas.share * (total + added):
+    free = FREE * dimension
+    if observations <= free and (not count or held + added <= free * total / count):
         return None
     reason = f"an agent may hold {quotas.share:g} of the model, and this one would hold more"
     return Exceeded(reason, SHARE_SECONDS)
