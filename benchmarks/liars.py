@@ -19,7 +19,8 @@ import numpy as np
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.memory.narrow import narrowed
+from fedbandit.core.memory.lossy.fitted import fitted
+from fedbandit.core.memory.lossy.summary import nothing_lost
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.service.merging.evidence import rewards_needed
 from fedbandit.service.merging.validation import check_sync
@@ -58,10 +59,10 @@ def lie(recipe: fb.Recipe, theta: Array, count: int, reward: float = -1.0) -> fb
     summary: object
     if isinstance(empty, Gram):
         summary = Gram(rows.T @ rows)
+    elif isinstance(empty, Sketch):
+        summary = Sketch(rows, 0.0, empty.size, empty.lost)
     else:
-        sketch = Sketch(rows, 0.0, empty.size, empty.lost)
-        width = recipe.parts.memory.width  # type: ignore[attr-defined]
-        summary = sketch if width == "float64" else narrowed(sketch, width)
+        summary = fitted(nothing_lost(rows), 1e-3)
     return fb.Upload(0, fb.Statistics(summary, reward * count * u, count))
 
 
@@ -167,12 +168,15 @@ def surprise(recipe: fb.Recipe, server: fb.Server, upload: fb.Upload, noise: flo
             0.0,
             0.0,
         )
+    elif isinstance(summary, Sketch):
+        rows, shed, mean = summary.rows, summary.shed, 0.0
     else:
         opened = memory.opened(upload.statistics).summary
-        rows, shed, mean = opened.rows, opened.shed, (opened.lost or 0.0) / recipe.dimension
+        rows, shed = opened.rows, float(opened.bound.max())
+        mean = opened.lost / recipe.dimension
     residual = upload.moment - (rows @ theta) @ rows - mean * theta
     floor = shed + 1e-9 * (float((rows * rows).sum()) + shed)
-    gap = np.sqrt(rewards_needed(rows, residual, floor=floor)) if floor else 0.0
+    gap = np.sqrt(rewards_needed(rows, residual, np.full(len(residual), floor))) if floor else 0.0
     trace = float(reading.squared_widths(rows).sum()) if len(rows) else 0.0
     beta = np.sqrt(memory.ridge) + noise * np.sqrt(recipe.dimension)
     excused = beta * np.sqrt(trace) + np.sqrt(shed) * (float(np.linalg.norm(theta)) + 1.0)

@@ -15,7 +15,8 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.memory.narrow import Narrow, narrowed
+from fedbandit.core.memory.lossy.fitted import fitted
+from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
 from fedbandit.service.models.history import History
 from fedbandit.service.models.model import new_model
 from fedbandit.service.models.quotas import HOUR, NO_QUOTAS, Quotas
@@ -45,22 +46,12 @@ def made(url: str, recipe: fb.Recipe, *, quotas: Quotas, history: History | None
 # Lies that the door knows ------------------------------------------------------------------------
 
 
-def _summary(recipe: fb.Recipe, rows: object, shed: float, lost: float) -> fb.Sketch | Narrow:
-    """Return a sketch as the recipe's agents send them."""
-    empty = recipe.parts.memory.empty().summary
-    assert isinstance(empty, fb.Sketch)
-    sketch = fb.Sketch(
-        np.asarray(rows, float), shed, empty.size, None if empty.lost is None else lost
-    )
-    width = recipe.params["wire"]
-    return sketch if width == "float64" else narrowed(sketch, width)
-
-
 def lies(recipe: fb.Recipe) -> dict[str, fb.Statistics]:
     """Return uploads of 100 observations within the limits that cannot be, by what is wrong."""
     u, v = np.eye(D)[0], np.eye(D)[1]
-    rows = 10.0 * u[None]
-    if recipe.name == "FedLinUCB":
+    rows, none = 10.0 * u[None], np.zeros((0, D))
+    empty = recipe.parts.memory.empty().summary
+    if isinstance(empty, fb.Gram):
         bent = np.full((D, D), 1.0) + 5.0 * np.eye(D)
         low = np.linalg.eigh(bent)[1][:, 0]
         bent -= (5.0 + 1e-9) * np.outer(low, low)
@@ -70,14 +61,21 @@ def lies(recipe: fb.Recipe) -> dict[str, fb.Statistics]:
             "too many": fb.Statistics(fb.Gram(1e9 * np.outer(u, u)), -1e9 * u, 10**9),
             "no arms": fb.Statistics(fb.Gram(np.zeros((D, D))), u, 100),
         }
-    none = np.zeros((0, D))
+    if isinstance(empty, fb.Sketch):
+        size = empty.size
+        return {
+            "all shed": fb.Statistics(fb.Sketch(none, 99.0, size), -90.0 * u, 100),
+            "beside the arms": fb.Statistics(fb.Sketch(rows, 0.0, size), 49.0 * (u + v), 100),
+            "too many": fb.Statistics(fb.Sketch(none, 1e8, size), -1e8 * u, 10**9),
+            "no arms": fb.Statistics(fb.Sketch(none, 0.0, size), u, 100),
+        }
+    exact, nothing = fitted(nothing_lost(rows), 1e-3), fitted(nothing_lost(none), 1e-3)
+    unlost = fitted(LossyRows(none, np.full(D, 50.0), 0.0), 1e-3)
     return {
-        "all shed": fb.Statistics(_summary(recipe, none, 99.0, 99.0), -90.0 * u, 100),
-        "moment beside the arms": fb.Statistics(
-            _summary(recipe, rows, 0.0, 0.0), 49.0 * (u + v), 100
-        ),
-        "too many": fb.Statistics(_summary(recipe, none, 1e8, 1e9), -1e8 * u, 10**9),
-        "no arms": fb.Statistics(_summary(recipe, none, 0.0, 0.0), u, 100),
+        "a bound without a loss": fb.Statistics(unlost, -90.0 * u, 100),
+        "beside the arms": fb.Statistics(exact, 49.0 * (u + v), 100),
+        "too many": fb.Statistics(exact, -1e8 * u, 10**9),
+        "no arms": fb.Statistics(nothing, u, 100),
     }
 
 

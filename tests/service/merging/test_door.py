@@ -41,7 +41,9 @@ def _gram(arms: Array) -> Array:
     return matrix
 
 
-LEAN = fb.FSCLB.lean(dimension=6, agents=2)
+NARROW = fb.FSCLB(
+    dimension=6, sketch_size="auto", agents=2, estimate="corrected", wire="int8", cadence="buffered"
+)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +61,8 @@ LEAN = fb.FSCLB.lean(dimension=6, agents=2)
 def test_losses_must_be_possible(
     shed: float, lost: float | None, moment: float, field: str
 ) -> None:
-    served = Served(new_model("m", LEAN, limits=LIMITS)[0], LEAN)
-    empty = LEAN.parts.memory.empty().summary
+    served = Served(new_model("m", NARROW, limits=LIMITS)[0], NARROW)
+    empty = NARROW.parts.memory.empty().summary
     assert isinstance(empty, fb.Sketch)
     codes = np.zeros((0, 6), np.int8)
     summary = Narrow("int8", codes, np.zeros(0), shed, empty.size, lost)

@@ -49,7 +49,8 @@ def test_evidence_is_what_it_says(
         if scale in (1.0, 1e60, 1e-30) and floor > 0.0:
             whole = rows.T @ rows + floor * np.eye(shape[1])
             assert_allclose(needed, moment @ np.linalg.solve(whole, moment), rtol=1e-5)
-            assert_allclose(rewards_needed(rows, moment, floor=floor), needed, rtol=1e-5)
+            lifted = np.full(shape[1], floor)
+            assert_allclose(rewards_needed(rows, moment, lifted), needed, rtol=1e-5)
         elif not rows.any():
             assert needed == (np.inf if shed == 0.0 else pytest.approx(moment @ moment / floor))
 

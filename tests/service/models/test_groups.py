@@ -26,9 +26,10 @@ from tests.service.running import client_of, post, state_path
 
 D = 6
 RECIPES = {
-    "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=3),
-    "FedLinUCB": fb.FedLinUCB(dimension=D, agents=3),
-    "averaged": fb.FSCLB(dimension=D, sketch_size=4, agents=3, estimate="averaged"),
+    "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=3, alpha=1e9),
+    "FedLinUCB": fb.FedLinUCB(dimension=D, agents=3, alpha=1e9),
+    "averaged": fb.FSCLB(dimension=D, sketch_size=4, agents=3, estimate="averaged", alpha=1e9),
+    "lean": fb.FSCLB.lean(dimension=D, agents=3, alpha=1e9),
 }
 each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 OFTEN = History(every=1e-9, keep=5, by_agent=True)
@@ -73,8 +74,8 @@ def test_what_is_told_gives_the_median_and_the_certainty_of_the_whole(recipe: fb
     server = as_told(recipe, whole, told.astype("<f8").tobytes())
     assert_allclose(Base(server.statistics, memory).theta, geometric_median(np.array(thetas)))
     agent = recipe.agent(0)
-    agent.receive(server.download())
-    assert_allclose(agent.theta, geometric_median(np.array(thetas)), rtol=1e-9, atol=1e-12)
+    agent.receive(server.download())  # its moment may be in float32
+    assert_allclose(agent.theta, geometric_median(np.array(thetas)), rtol=1e-6, atol=1e-7)
     assert server.version == whole.version
     assert as_told(recipe, whole, b"") is whole
 
@@ -141,7 +142,11 @@ def test_a_coordinator_tells_it_restarts_with_it_and_takes_out_of_it(
             told = wire.decode_joined(joined.content).download
             assert told is not None
             assert wire.encode(told) == wire.encode(answers[sequence, agents[-1]])
-        assert_allclose(told.moment, told_moment(recipe, whole, groups), rtol=1e-9, atol=1e-12)
+        expected = told_moment(recipe, whole, groups).astype("<f8").tobytes()
+        told_theta = Base(as_told(recipe, whole, expected).statistics, recipe.parts.memory).theta
+        listener = recipe.agent(0)
+        listener.receive(told)
+        assert_allclose(listener.theta, told_theta, rtol=1e-6, atol=1e-7)
     kept = {agent: [hash_of(agent, s) for s in (1, 2, 3)] for agent in agents[1:]}
     with store.lock("news") as locked:
         undo.forget_agent(locked, agents[0])
@@ -178,7 +183,8 @@ def check_told(url: str, recipe: fb.Recipe, created: float, kept: dict[str, list
     agent = recipe.agent(0)
     agent.receive(told)
     expected = geometric_median(np.array(thetas)) if thetas else np.zeros(D)
-    tolerance = 1e-9 if isinstance(told.summary, fb.Gram) else 0.2  # parts were merged in turns
+    exact = isinstance(told.summary, fb.Gram)
+    tolerance = 1e-9 if exact else 0.2  # parts were merged in turns, and may be corrected
     assert_allclose(agent.theta, expected, atol=tolerance)
 
 

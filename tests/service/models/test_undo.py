@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.lossy.summary import LossyGram
 from fedbandit.errors import DataError, UnknownName
 from fedbandit.service.merging.commit import CheckedSync, Committer
 from fedbandit.service.merging.sync import Answer, Outcome
@@ -21,14 +22,13 @@ from fedbandit.service.models.history import LOOSE, History, Snapshot, superfluo
 from fedbandit.service.models.model import Served, new_model, recipe_of, server_at
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.storage.contract import Locked
-from tests.service.made_uploads import upload_for
 from tests.testing.memory_store import MemoryStore, Place
 
 D = 6
 RECIPES = {
-    "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=3),
-    "FedLinUCB": fb.FedLinUCB(dimension=D, agents=3),
-    "lean": fb.FSCLB.lean(dimension=D, agents=3),
+    "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=3, alpha=1e9),
+    "FedLinUCB": fb.FedLinUCB(dimension=D, agents=3, alpha=1e9),
+    "lean": fb.FSCLB.lean(dimension=D, agents=3, alpha=1e9),
 }
 each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 OFTEN = History(every=1e-9, keep=5, by_agent=True)
@@ -45,10 +45,11 @@ class Model:
         self.sent: dict[tuple[str, int], fb.Upload] = {}
 
     def send(self, agent: str, sequence: int) -> Outcome:
-        upload = upload_for(self.recipe, 100 * sequence + ord(agent), count=5)
-        memory = self.recipe.parts.memory
-        statistics = memory.uploaded(upload.statistics, np.zeros(D))
-        upload = fb.Upload(0, _tracked(self.recipe, statistics, upload))
+        sender = self.recipe.agent(0)
+        for arm, reward in zip(*observed(agent, sequence), strict=True):
+            sender.observe(arm, reward)
+        upload = sender.receive(fb.Collect())
+        assert upload is not None
         self.sent[agent, sequence] = upload
         sync = wire.Sync(wire.fingerprint(self.recipe), agent.encode() * 16, sequence, upload)
         return self.committer.commit([CheckedSync(agent, sync, 100)])[0]
@@ -65,24 +66,18 @@ class Model:
         return server
 
 
-def _tracked(recipe: fb.Recipe, sent: fb.Statistics, upload: fb.Upload) -> fb.Statistics:
-    """Return the statistics with ``lost`` where the recipe tracks it."""
-    memory = recipe.parts.memory
-    empty = memory.empty().summary
-    if not isinstance(empty, fb.Sketch) or empty.lost is None:
-        return sent
-    assert isinstance(upload.summary, fb.Sketch)
-    known = replace(upload.summary, lost=5.0 - float(upload.summary.squares.sum()))
-    return memory.uploaded(replace(upload.statistics, summary=known), np.zeros(D))
+def observed(agent: str, sequence: int) -> tuple[Array, list[float]]:
+    """Return the five arms and rewards that an upload is made of."""
+    rng = np.random.default_rng(100 * sequence + ord(agent))
+    arms = rng.standard_normal((5, D))
+    return arms / np.linalg.norm(arms, axis=1, keepdims=True), list(rng.uniform(-1, 1, 5))
 
 
 def true_gram(left: list[tuple[str, int]]) -> Array:
     """Return X^T X of what some uploads were made of."""
     total = np.zeros((D, D))
-    for agent, sequence in left:
-        rng = np.random.default_rng(100 * sequence + ord(agent))
-        arms = rng.standard_normal((5, D))
-        arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+    for each in left:
+        arms = observed(*each)[0]
         total += arms.T @ arms
     return total
 
@@ -94,11 +89,15 @@ def check_holds_just(model: Model, left: list[tuple[str, int]]) -> None:
     summary = server.summary
     if isinstance(summary, fb.Gram):
         assert_allclose(summary.matrix, gram, atol=1e-12)
+    elif isinstance(summary, LossyGram):
+        upper = summary.weight * summary.matrix + np.diag(summary.bound) - gram
+        assert np.linalg.eigvalsh(upper).min() >= -1e-9
+        assert np.trace(summary.matrix) + summary.lost == pytest.approx(np.trace(gram), rel=0.01)
     else:
         upper = summary.rows.T @ summary.rows + summary.shed * np.eye(D) - gram
         assert np.linalg.eigvalsh(upper).min() >= -1e-9
-        assert np.trace(summary.rows.T @ summary.rows) <= np.trace(gram) * 1.1
-    if isinstance(summary, fb.Gram) or summary.lost is None:
+        assert np.trace(summary.rows.T @ summary.rows) <= np.trace(gram) * (1 + 1e-9)
+    if not isinstance(summary, LossyGram):
         moment = sum((model.sent[each].moment for each in left), start=np.zeros(D))
         assert_allclose(server.moment, moment, atol=1e-12)
 

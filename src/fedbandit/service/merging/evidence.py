@@ -14,6 +14,7 @@ import numpy as np
 
 from fedbandit.core.kernels.compiler import kernel_or
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.errors import InvalidMessage, complaint
 
 _TINY = float(np.finfo(np.float64).tiny)
 UNSEEN = 1e-9
@@ -73,17 +74,15 @@ def evidence(
     return trace, length, length * needed * length, short
 
 
-def rewards_needed(rows: Array, moment: Array, *, floor: float) -> float:
-    """Return m^T (S^T S + floor I)^-1 m, for rows S that need not be orthogonal.
+def rewards_needed(rows: Array, moment: Array, diagonal: Array) -> float:
+    """Return m^T (S^T S + diag)^-1 m, for rows S that need not be orthogonal.
 
-    By Woodbury's identity, in O(k^2 d + k^3) for k rows. ``floor`` must be above 0.
+    By Woodbury's identity, in O(k^2 d + k^3) for k rows. ``diagonal`` (d) must be above 0.
     """
-    if not moment.any():
-        return 0.0
-    along = rows @ moment
-    joint = rows @ rows.T + floor * np.eye(len(rows))
-    inside = float(along @ np.linalg.solve(joint, along)) if len(rows) else 0.0
-    return max(0.0, float(moment @ moment) - inside) / floor
+    scaled = moment / diagonal
+    whole, along = float(moment @ scaled), rows @ scaled
+    joint = np.eye(len(rows)) + (rows / diagonal) @ rows.T
+    return max(0.0, whole - float(along @ np.linalg.solve(joint, along))) if len(rows) else whole
 
 
 def is_explained(matrix: Array, moment: Array, *, most: float, slack: float = UNSEEN) -> bool:
@@ -105,3 +104,9 @@ def is_explained(matrix: Array, moment: Array, *, most: float, slack: float = UN
     except np.linalg.LinAlgError:
         return False
     return True
+
+
+def misfit(field: str, got: object, expected: str) -> InvalidMessage:
+    """Return the error for a field with a value that no observations within the limits give."""
+    fix = "Look at the limits of the model and at what the agent was fed."
+    return InvalidMessage(complaint(field, got=got, expected=expected, fix=fix), field=field)

@@ -27,6 +27,8 @@ import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.checking import check_sums
+from fedbandit.core.memory.lossy.fitted import Fitted
+from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow, rounding_room
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.recipe import Recipe
@@ -36,8 +38,10 @@ from fedbandit.service.merging.evidence import (
     UNSEEN,
     evidence,
     is_explained,
+    misfit,
     rewards_needed,
 )
+from fedbandit.service.merging.lossy_evidence import check_bound, lossy_evidence
 from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal, other_format
@@ -61,7 +65,7 @@ def check_sync(served: Served, sync: Sync) -> None:
         message = complaint("fingerprint", got=got, expected=expected, fix=fix)
         raise Refusal(HTTPStatus.CONFLICT, "fingerprint", message)
     if sync.upload.agent != 0:
-        raise _misfit("upload.agent", sync.upload.agent, "0")
+        raise misfit("upload.agent", sync.upload.agent, "0")
     with np.errstate(all="ignore"):  # what overflows compares as too large
         _check_statistics(served, sync.upload.statistics)
         check_summary(served.recipe, sync.upload.statistics)
@@ -81,7 +85,7 @@ def check_summary(recipe: Recipe, statistics: Statistics) -> None:
 def _check_statistics(served: Served, statistics: Statistics) -> None:
     limits, summary, count = served.model.limits, statistics.summary, statistics.count
     if not 1 <= count <= limits.count:
-        raise _misfit("upload.count", count, f"a number from 1 to {limits.count}")
+        raise misfit("upload.count", count, f"a number from 1 to {limits.count}")
     try:
         check_sums(statistics, served.recipe.dimension)
     except InvalidMessage as error:
@@ -89,18 +93,20 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     _check_rewards(statistics.rewards, limits)
     _check_form(served, summary)
     mass, length = _check_evidence(served, statistics)
-    moved = served.recipe.parts.memory.moment_error(summary)
+    moved = served.recipe.parts.memory.moment_error(summary, count, limits.reward)
     most = (_LOOSE + rounding_room(summary)) * count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
-        raise _misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
+        raise misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
     if isinstance(summary, Sketch | Narrow):
         _check_shed(served, summary, mass, most)
         _check_loss(summary, mass, most)
+    if isinstance(summary, LossyRows | Fitted):
+        check_bound(summary, served.recipe.parts.memory.ridge)
     most = most / limits.arm_norm * limits.reward + moved
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
-        raise _misfit("upload.moment", f"a length of {length:g}", expected)
+        raise misfit("upload.moment", f"a length of {length:g}", expected)
 
 
 def _check_rewards(rewards: Rewards, limits: Limits) -> None:
@@ -110,13 +116,13 @@ def _check_rewards(rewards: Rewards, limits: Limits) -> None:
     """
     n, most = rewards.count, _LOOSE * limits.reward
     if not n and (rewards.total or rewards.squares):
-        raise _misfit("upload.more.rewards", "sums over no rewards", "0")
+        raise misfit("upload.more.rewards", "sums over no rewards", "0")
     if not abs(rewards.total) <= n * most:
         expected = f"at most {n * most:g} in size: that many of the largest reward"
-        raise _misfit("upload.more.rewards", f"a sum of {rewards.total:g}", expected)
+        raise misfit("upload.more.rewards", f"a sum of {rewards.total:g}", expected)
     if not rewards.total**2 <= _LOOSE * n * rewards.squares <= _LOOSE * (n * most) ** 2:
         expected = f"from the square of their mean times {n} to {n * most**2:g}"
-        raise _misfit("upload.more.rewards", f"a sum of squares of {rewards.squares:g}", expected)
+        raise misfit("upload.more.rewards", f"a sum of squares of {rewards.squares:g}", expected)
 
 
 def _check_form(served: Served, summary: object) -> None:
@@ -133,19 +139,24 @@ def _check_form(served: Served, summary: object) -> None:
                 fits, field = False, "upload.summary.rows"
             elif (sketch.lost is None) != (like.lost is None):
                 got, expected = ("nil", "a number") if sketch.lost is None else (sketch.lost, "nil")
-                raise _misfit("upload.summary.lost", got, expected)
+                raise misfit("upload.summary.lost", got, expected)
             elif isinstance(sketch, Narrow) and sketch.width != served.params.get("wire"):
                 fits, field = False, "upload.summary.width"
+        case ((LossyRows() | Fitted() as rows), LossyRows() as like):
+            rounds = served.params.get("wire") == "fitted"
+            fits, field = isinstance(rows, Fitted) == rounds, "upload.summary"
+            if rows.dimension != like.dimension:
+                fits, field = False, "upload.summary.rows"
         case _, like:
-            raise _misfit("upload.summary", _said(summary), f"a {type(like).__name__}")
+            raise misfit("upload.summary", _said(summary), f"a {type(like).__name__}")
     if not fits:
-        raise _misfit(field, _said(summary), f"what {served.recipe!r} makes")
+        raise misfit(field, _said(summary), f"what {served.recipe!r} makes")
 
 
 def _check_numbers(sketch: Sketch | Narrow) -> None:
     for name, value in (("shed", sketch.shed), ("lost", sketch.lost)):
         if value is not None and not 0.0 <= value < np.inf:
-            raise _misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
+            raise misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
 
 
 def _least_lost(served: Served, sketch: Sketch | Narrow, most: float) -> float:
@@ -167,11 +178,11 @@ def _check_shed(served: Served, sketch: Sketch | Narrow, mass: float, most: floa
     lost, trace = _least_lost(served, sketch, most), mass - sketch.shed
     if not trace + lost <= most:
         expected = f"at most {sketch.shed * (most - trace) / lost:g}: shrinking loses more than it"
-        raise _misfit("upload.summary.shed", sketch.shed, f"{expected} sheds")
+        raise misfit("upload.summary.shed", sketch.shed, f"{expected} sheds")
     room = rounding_room(sketch) * most + UNSEEN * mass
     if sketch.lost is not None and not lost <= _LOOSE * sketch.lost + room:
         expected = f"at most {sketch.shed * (sketch.lost + room) / lost:g}, by what was lost"
-        raise _misfit("upload.summary.shed", sketch.shed, expected)
+        raise misfit("upload.summary.shed", sketch.shed, expected)
 
 
 def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
@@ -185,14 +196,14 @@ def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
     trace, field = mass - sketch.shed, "upload.summary.lost"
     if not trace + sketch.lost <= most:
         expected = f"at most {most - trace:g}: what count and the longest arm leave beside the rows"
-        raise _misfit(field, sketch.lost, expected)
+        raise misfit(field, sketch.lost, expected)
     if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + UNSEEN * mass:
         expected = f"at most d times what was shed, {sketch.dimension * sketch.shed:g}"
-        raise _misfit(field, sketch.lost, expected)
+        raise misfit(field, sketch.lost, expected)
     rounding = (rounding_room(sketch) + UNSEEN) * (trace + sketch.lost)
     if not sketch.shed <= sketch.lost + rounding:
         expected = f"no more than was lost, {sketch.lost:g}"
-        raise _misfit("upload.summary.shed", sketch.shed, expected)
+        raise misfit("upload.summary.shed", sketch.shed, expected)
 
 
 def _said(summary: object) -> str:
@@ -204,45 +215,59 @@ def _said(summary: object) -> str:
             return f"a sketch of size {narrow.size}, with rows of shape {shape} in {narrow.width}"
         case Sketch(rows, _, size):
             return f"a sketch of size {size}, with rows of shape {rows.shape}"
+        case LossyRows() | Fitted() as lossy:
+            kind = "rounded to steps" if isinstance(lossy, Fitted) else "in float64"
+            return f"rows of shape {lossy.rows.shape} {kind}, with a bound for each coordinate"
         case _:
             return f"a {type(summary).__name__}"
 
 
 def _check_evidence(served: Served, statistics: Statistics) -> tuple[float, float]:
-    """Return the mass, trace + shed, and |moment|; raise InvalidMessage unless arms explain it.
+    """Return the mass, what the trace is at least, and |moment|.
 
-    In the norm |y| = sqrt(y^T A^-1 y), a moment of ``count`` rewards is at most R sqrt(count) long.
-    What a correction or rounding to float32 moved it by, at most e, comes on top: e / sqrt(floor)
-    in that norm, where floor is the least eigenvalue of A.
+    Raises InvalidMessage unless arms explain the moment. In the norm |y| = sqrt(y^T A^-1 y), one of
+    ``count`` rewards is at most R sqrt(count) long. What a correction or rounding to float32 moved
+    it by comes on top: e / sqrt(f) for a length of e, where f is the least eigenvalue of A there.
     """
-    summary, moment = statistics.summary, statistics.moment
-    limits, error = served.model.limits, served.recipe.parts.memory.moment_error(summary)
-    most = limits.reward * sqrt((_LOOSE + _SINGLE) * statistics.count)
-    if isinstance(summary, Gram):
-        _check_matrix(summary.matrix, moment, statistics.count, most)
-        return float(summary.matrix.trace()), sqrt(float(moment @ moment))
-    if not isinstance(summary, Sketch | Narrow):
-        raise TypeError(f"no evidence in a {type(summary).__name__}")
-    trace, length, needed, short = evidence(summary.rows, summary.squares, moment, summary.shed)
-    mass = trace + summary.shed
-    if not isfinite(trace):
-        raise _misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
-    if short:
-        raise _misfit("upload.summary.rows", "a row too short to square", "none")
-    floor = summary.shed + UNSEEN * mass
-    if isinstance(summary, Narrow) and floor > 0.0:  # its rows need not be orthogonal
-        needed = rewards_needed(summary.rows, moment, floor=floor)
-        error += 2.0**-23 * length
-    most += error / sqrt(floor) if floor > 0.0 else 0.0
+    summary, moment, count = statistics.summary, statistics.moment, statistics.count
+    most = served.model.limits.reward * sqrt((_LOOSE + _SINGLE) * count)
+    match summary:
+        case Gram(matrix):
+            _check_matrix(matrix, moment, count, most)
+            return float(matrix.trace()), sqrt(float(moment @ moment))
+        case Sketch() | Narrow():
+            mass, length, needed, floor = _sketch_evidence(summary, moment)
+        case LossyRows() | Fitted():
+            mass, length, needed, floor = lossy_evidence(summary, moment)
+        case _:
+            raise TypeError(f"no evidence in a {type(summary).__name__}")
+    if not isfinite(mass):
+        raise misfit("upload.summary.rows", f"a trace of {mass}", "a finite one")
+    moved = served.recipe.parts.memory.moment_error(summary, count, served.model.limits.reward)
+    most += moved / sqrt(floor) if floor > 0.0 else 0.0
+    if isinstance(summary, Narrow | Fitted) and mass > 0.0:
+        most += 2.0**-23 * length / sqrt(UNSEEN * mass)
     if not needed <= most**2:
         raise _unexplained(f"{sqrt(needed):g}", most)
     return mass, length
 
 
+def _sketch_evidence(sketch: Sketch | Narrow, moment: Array) -> tuple[float, float, float, float]:
+    """Return trace + shed, |moment|, m^T A^-1 m, and the least eigenvalue of A."""
+    trace, length, needed, short = evidence(sketch.rows, sketch.squares, moment, sketch.shed)
+    if short:
+        raise misfit("upload.summary.rows", "a row too short to square", "none")
+    mass = trace + sketch.shed
+    floor = sketch.shed + UNSEEN * mass
+    if isinstance(sketch, Narrow) and floor > 0.0:  # its rows need not be orthogonal
+        needed = rewards_needed(sketch.rows, moment, np.full(len(moment), floor))
+    return mass, length, needed, floor
+
+
 def _unexplained(got: str, most: float) -> InvalidMessage:
     said = f"one that takes rewards of {got} (root of the sum of squares)"
     expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
-    return _misfit("upload.moment", said, expected)
+    return misfit("upload.moment", said, expected)
 
 
 def _is_paired(matrix: Array) -> bool:
@@ -264,11 +289,6 @@ def _check_matrix(matrix: Array, moment: Array, count: int, most: float) -> None
     if paired and is_explained(matrix, moment, most=most**2, slack=rounding):
         return
     if not (paired and is_explained(matrix, np.zeros_like(moment), most=1.0, slack=rounding)):
-        raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
+        raise misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
     if not is_explained(matrix, moment, most=most**2):
         raise _unexplained("more", most)
-
-
-def _misfit(field: str, got: object, expected: str) -> InvalidMessage:
-    fix = "Look at the limits of the model and at what the agent was fed."
-    return InvalidMessage(complaint(field, got=got, expected=expected, fix=fix), field=field)

@@ -22,6 +22,8 @@ from typing import Final
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.lossy.reading import LossyGramReading, LossyReading
+from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.reading import SketchReading
 from fedbandit.core.memory.summary import Gram
 from fedbandit.core.recipe import Recipe
@@ -93,11 +95,22 @@ def _estimate(recipe: Recipe, group: Server) -> Array | None:
 def _moment_for(recipe: Recipe, whole: Server, theta: Array) -> Array:
     """Return V theta, with the V of the whole that estimates are made with."""
     memory, summary = recipe.parts.memory, whole.summary
-    if isinstance(summary, Gram):
-        return np.asarray(memory.ridge * theta + summary.matrix @ theta)
     reading = memory.read(summary)
-    assert isinstance(reading, SketchReading)
-    return np.asarray(reading.estimate_ridge * theta + (summary.rows @ theta) @ summary.rows)
+    match reading:
+        case SketchReading():
+            told = reading.estimate_ridge * theta + (summary.rows @ theta) @ summary.rows
+        case LossyReading() | LossyGramReading() if reading.lift is None:
+            rows_only = replace(summary, lost=0.0)
+            told = summary.weight * rows_only.times(theta)
+            told = told + (memory.ridge + summary.bound) * theta
+        case _:
+            told = memory.ridge * theta + _times(summary, theta)
+    return np.asarray(told)
+
+
+def _times(summary: Gram | LossyRows | LossyGram, theta: Array) -> Array:
+    """Return what stands for X^T X, times theta."""
+    return summary.matrix @ theta if isinstance(summary, Gram) else summary.times(theta)
 
 
 def as_told(recipe: Recipe, server: Server, told: bytes) -> Server:

@@ -10,16 +10,20 @@ What is spent is stored with the agent, and changes in the transaction that merg
 restarts, and several coordinators on one store count together.
 
 The *mass* of an upload is what it adds to the trace of V: trace(X^T X) for a Gram matrix, the
-squares of a sketch's rows and d times what it shed. An agent that holds more than its ``share`` of
-the mass that a model ever merged waits until others have sent enough. The first ``FREE`` x d
-observations of each agent are let in all the same, or none could begin; but only if together they
-weigh no more than so many of the model do on average.
+squares of a sketch's rows and d times what it shed, or the sum of its bounds. An agent that holds
+more than its ``share`` of the mass that a model ever merged waits until others have sent enough.
+The first ``FREE`` x d observations of each agent are let in all the same, or none could begin; but
+only if together they weigh no more than so many of the model do on average.
 """
 
 from dataclasses import dataclass
 from math import ceil, isfinite
 from typing import Final
 
+import numpy as np
+
+from fedbandit.core.memory.lossy.fitted import Fitted
+from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.errors import InvalidParameter, complaint
@@ -125,6 +129,9 @@ def mass_of(summary: object) -> float:
             return float(sketch.squares.sum()) + sketch.dimension * sketch.shed
         case Gram(matrix):
             return float(matrix.trace())
+        case LossyRows() | Fitted() as lossy:
+            trace = float(np.vdot(lossy.rows, lossy.rows))
+            return lossy.weight * trace + float(lossy.bound.sum())
         case _:
             raise TypeError(f"no mass of a {type(summary).__name__}")
 

@@ -14,8 +14,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+import numpy as np
+
 from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
@@ -258,7 +261,18 @@ def _read(part: Part) -> Statistics:
     message = wire.decode(part.data)
     if not isinstance(message, Download):
         raise InvalidState(f"A part of {part.agent!r} cannot be read. Restore a backup.")
-    return message.statistics
+    summary = message.statistics.summary
+    if not isinstance(summary, LossyGram):
+        return message.statistics
+    return replace(message.statistics, summary=_as_rows(summary))
+
+
+def _as_rows(whole: LossyGram) -> LossyRows:
+    """Return the matrix of a server that keeps everything as rows, which can be merged. O(d^3)."""
+    squares, directions = np.linalg.eigh(whole.matrix)
+    kept = squares > 0.0
+    rows = np.sqrt(squares[kept])[:, None] * directions.T[kept]
+    return LossyRows(rows, whole.bound, whole.lost, whole.weight)
 
 
 def _merged(recipe: Recipe, parts: Callable[[], Iterator[Part]]) -> Statistics:
@@ -269,7 +283,9 @@ def _merged(recipe: Recipe, parts: Callable[[], Iterator[Part]]) -> Statistics:
     memory = recipe.parts.memory
     first = _merged_with(recipe, parts(), None)
     reference = memory.reference(Base(first, memory))
-    return first if reference is None else _merged_with(recipe, parts(), reference)
+    if reference is None or not reference.any():
+        return first
+    return _merged_with(recipe, parts(), reference)
 
 
 def _merged_with(recipe: Recipe, parts: Iterator[Part], reference: Array | None) -> Statistics:
