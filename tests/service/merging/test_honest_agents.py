@@ -66,6 +66,24 @@ def test_nothing_honest_is_refused(
                 delivered(served, server, learner)
 
 
+@pytest.mark.parametrize("budget", [None, 230, 400])
+def test_nothing_honest_of_a_lean_agent_is_refused(budget: int | None) -> None:
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        d, length, reward = int(rng.integers(2, 14)), 10.0 ** rng.uniform(-1, 2), 0.3
+        recipe = fb.FSCLB.lean(dimension=d, agents=2, budget=budget)
+        limits = wire.Limits(arm_norm=1.05 * length, reward=reward, count=10**6)
+        served = Served(new_model("news", recipe, limits=limits)[0], recipe)
+        server = recipe.server()
+        learners = [Learner.fresh(recipe, bytes([who] * 16)) for who in range(2)]
+        for _ in range(120):
+            learner = learners[int(rng.integers(2))]
+            learner.observe(drawn(rng, d, length), reward * float(rng.choice([-1.0, 1.0])))
+            assert learner.within(limits)[1] == []
+            if learner.outbox.waiting and rng.random() < 0.3:
+                delivered(served, server, learner)
+
+
 def test_a_life_that_starts_offline_keeps_everything_it_has_joined() -> None:
     recipe = fb.FSCLB.lean(dimension=20, agents=2)
     learner = Learner.fresh(recipe, bytes(16))

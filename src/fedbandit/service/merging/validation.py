@@ -94,7 +94,8 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     _check_form(served, summary)
     mass, length = _check_evidence(served, statistics)
     moved = served.recipe.parts.memory.moment_error(summary, count, limits.reward)
-    most = (_LOOSE + rounding_room(summary)) * count * limits.arm_norm**2
+    single = _SINGLE if isinstance(summary, Fitted) else 0.0
+    most = (_LOOSE + single + rounding_room(summary)) * count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
