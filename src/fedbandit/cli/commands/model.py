@@ -138,21 +138,19 @@ def _show(arguments: Namespace) -> None:
     from fedbandit.service.models.model import recipe_of
 
     with opened_store(arguments) as store:
-        archive = store.archive(arguments.name)
-    model = archive.model
+        model, state = store.state(arguments.name)
+        agents = store.agents(arguments.name)
     print(f"{model.name}: {recipe_of(model)!r}")
     print(f"fingerprint {model.fingerprint}, made {when(model.created)}")
     for line in rules_text(model.limits, model.quotas, model.history):
         print(line)
     if model.groups:
         print(f"groups: agents are told the median of {model.groups} estimates")
-    print(
-        f"{model.version} uploads of {model.count} observations; state {len(archive.state)} bytes"
-    )
+    print(f"{model.version} uploads of {model.count} observations; state {len(state)} bytes")
     rows = [
         (agent, f"{each.uploads}", f"{each.observations}", f"{each.received}", f"{each.known}",
          when(each.seen))
-        for agent, each in sorted(archive.merged.items())
+        for agent, each in sorted(agents.items())
     ]  # fmt: skip
     show_table("Agents", ("agent", "uploads", "observations", "bytes", "lives", "last seen"), rows)
 
