@@ -8,7 +8,7 @@ from fedbandit.core.memory.narrow import WIDTHS, Width
 from fedbandit.core.memory.sizing import TOLERANCE, Sizing, largest_size, lean_budget
 from fedbandit.core.memory.sketch_memory import Estimate, SketchMemory
 from fedbandit.core.parts.parts import Parts
-from fedbandit.core.parts.radius import Federated, chosen_radius
+from fedbandit.core.parts.radius import Empirical, Federated, Radius, chosen_radius
 from fedbandit.core.parts.trigger import Growth
 from fedbandit.core.recipe import Recipe, nearest_names, recipe
 from fedbandit.core.theory import Bounds
@@ -17,10 +17,10 @@ from fedbandit.errors import InvalidParameter
 ROOM: Final = 4.0
 """Limit on the length of the corrected estimate's theta', in multiples of S = parameter_norm.
 
-It applies to constant radii. A radius from theory needs |theta'| <= S.
+It applies to constant radii and "auto". A radius from theory needs |theta'| <= S.
 """
 
-TightRadius = float | Literal["paper", "tight"]
+TightRadius = float | Literal["auto", "paper", "tight"]
 
 
 class Fsclb:
@@ -63,8 +63,10 @@ class Fsclb:
         - ``alpha``: the larger, the fewer uploads, on older data.
         - ``ridge`` (lambda): added to the diagonal of X^T X.
         - ``radius`` (beta): the weight of an arm's uncertainty in its score, that is how much is
-          explored. A constant; or ``"paper"``, eq. 1; or ``"tight"``, eq. 1 with a smaller bias
-          (``theory.radius``). Radii from theory explore far more than is good for the reward.
+          explored. A constant, in units of reward; or ``"auto"``, from the noise and the size of
+          theta as measured (``Empirical``), for rewards of any scale; or ``"paper"``, eq. 1; or
+          ``"tight"``, eq. 1 with a smaller bias (``theory.radius``). Radii from theory explore far
+          more than is good for the reward.
         - ``bounds``: the constants R, S, L, T and delta for radii from theory (``Bounds``). S, its
           ``parameter_norm``, also limits theta' of ``estimate="corrected"``.
 
@@ -96,8 +98,9 @@ class Fsclb:
             estimate=estimate,
             width=wire,
             sizing=sizing,
-            longest=(1.0 if isinstance(radius, str) else ROOM) * bounds.parameter_norm,
+            longest=(1.0 if radius in ("paper", "tight") else ROOM) * bounds.parameter_norm,
             server_size=_server_size(server_size, size, sizing, dimension),
+            tells_rewards=radius == "auto",
         )
         real("alpha", alpha)
         _check_papers(radius, estimate)
@@ -111,8 +114,12 @@ class Fsclb:
             corrected=estimate == "corrected",
             rounded=estimate == "paper" and wire != "float64",
         )
-        theory = {"paper": federated(form="paper"), "tight": federated(form="tight")}
-        return Parts(memory=memory, radius=chosen_radius(radius, theory), trigger=Growth(alpha))
+        rules: dict[str, Radius] = {
+            "auto": Empirical(ridge),
+            "paper": federated(form="paper"),
+            "tight": federated(form="tight"),
+        }
+        return Parts(memory=memory, radius=chosen_radius(radius, rules), trigger=Growth(alpha))
 
     @nearest_names("FSCLB.lean")
     def lean(
@@ -123,7 +130,7 @@ class Fsclb:
         sketch_size: int | Literal["auto"] = "auto",
         alpha: float = 1.0,
         ridge: float = 1.0,
-        radius: float | Literal["tight"] = 0.5,
+        radius: float | Literal["auto", "tight"] = 0.5,
         budget: int | None = None,
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
@@ -176,7 +183,7 @@ def _check_papers(radius: float | str, estimate: str) -> None:
     if radius == "paper" and estimate != "paper":
         raise InvalidParameter(
             f"radius: 'paper' (eq. 1) is for estimate='paper' alone; got estimate={estimate!r}. "
-            "Use radius='tight' or a number, or estimate='paper'."
+            "Use radius='auto', 'tight' or a number, or estimate='paper'."
         )
 
 

@@ -75,6 +75,14 @@ class Reading(Protocol):
         """Return theta: V^{-1} moment, or V'^{-1} moment if estimates have a ridge of their own."""
         ...
 
+    def shown_directions(self, ridge: float) -> float:
+        """Return how many directions data has shown: 0 without data, at most d.
+
+        The trace of I - ridge V'^{-1}, with V' the matrix of estimates: a direction in which data
+        adds q to the ridge counts q / (ridge + q).
+        """
+        ...
+
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms (K x d)."""
         ...

@@ -31,6 +31,10 @@ class GramReading:
 
     estimate = solve
 
+    def shown_directions(self, ridge: float) -> float:
+        """Return d - ridge trace(V^{-1}). Cost O(d)."""
+        return len(self.inverse) - ridge * float(self.inverse.trace())
+
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms."""
         widths: Array = np.maximum(row_products(arms @ self.inverse, arms), 0.0)
@@ -87,6 +91,13 @@ class SketchReading:
     def estimate(self, moment: Array) -> Array:
         """(estimate_ridge I + S^T S)^{-1} moment."""
         return sketch_solve(self.rows, self.squares, self.estimate_ridge, moment)
+
+    def shown_directions(self, ridge: float) -> float:
+        """Return the trace of I - ridge V'^{-1}; what was lost counts in all directions alike."""
+        lost = self.estimate_ridge - ridge
+        others = (int(self.rows.shape[1]) - len(self.squares)) * lost / self.estimate_ridge
+        rows = (self.squares + lost) / (self.squares + self.estimate_ridge)
+        return others + float(rows.sum())
 
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms."""
