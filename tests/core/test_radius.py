@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.kernels.ucb import exceeds
+from fedbandit.core.messages import Collect
 from fedbandit.core.parts.radius import Empirical, Evidence
 from fedbandit.worlds import Round, World
 from tests.core import literal
@@ -202,6 +203,22 @@ def test_it_is_what_the_observations_say(
         # sum r^2 - theta . sum r x cancels where theta explains nearly everything
         loose = sqrt(1e-15 * (1.0 + data) * float(rewards @ rewards))
         assert radius == pytest.approx(scale * one, rel=1e-6, abs=scale * loose)
+
+
+@given(arms=histories(dimension=8, most=60))
+def test_directions_that_a_sketch_shows_are_no_more_than_there_are(arms: Array) -> None:
+    """What was shed counts, but not in directions that were never played."""
+    arms = arms.copy()
+    arms[:, 4:] = 0.0
+    recipe = fb.FSCLB(dimension=8, sketch_size=3, agents=1, estimate="averaged", alpha=1e300)
+    agent, server = recipe.agent(0), recipe.server()
+    for x in arms:
+        agent.observe(x, 0.0)
+    upload = agent.receive(Collect())
+    assert upload is not None
+    server.receive(upload)
+    shown = recipe.parts.memory.read(server.summary).shown_directions(1.0)
+    assert 0.0 <= shown <= 4.0 + 2.0 + 1e-9  # two rows may count again in what was shed
 
 
 def test_sums_that_were_not_told_leave_the_size_of_theta() -> None:

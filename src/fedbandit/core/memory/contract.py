@@ -78,8 +78,8 @@ class Reading(Protocol):
     def shown_directions(self, ridge: float) -> float:
         """Return how many directions data has shown: 0 without data, at most d.
 
-        The trace of I - ridge V'^{-1}, with V' the matrix of estimates: a direction in which data
-        adds q to the ridge counts q / (ridge + q).
+        A direction in which data adds q to the ridge counts q / (ridge + q): the trace of
+        I - ridge V^{-1} where nothing was shed. What was shed is counted by a guess.
         """
         ...
 

@@ -93,11 +93,14 @@ class SketchReading:
         return sketch_solve(self.rows, self.squares, self.estimate_ridge, moment)
 
     def shown_directions(self, ridge: float) -> float:
-        """Return the trace of I - ridge V'^{-1}; what was lost counts in all directions alike."""
-        lost = self.estimate_ridge - ridge
-        others = (int(self.rows.shape[1]) - len(self.squares)) * lost / self.estimate_ridge
-        rows = (self.squares + lost) / (self.squares + self.estimate_ridge)
-        return others + float(rows.sum())
+        """Return the sum of q / (ridge + q) over rows, and lost / (ridge + shed) for the others.
+
+        That is at most d, exact where nothing was shed, and else a guess on the low side: no
+        direction lost more than shed, so it takes at least lost / shed directions to lose as much.
+        """
+        lost = int(self.rows.shape[1]) * (self.estimate_ridge - ridge)
+        rows = float((self.squares / (self.squares + ridge)).sum())
+        return min(rows + lost / (ridge + self.shed), float(self.rows.shape[1]))
 
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms."""
