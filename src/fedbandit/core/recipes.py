@@ -8,9 +8,10 @@ from math import log
 from typing import Final, Literal
 
 from fedbandit.core.checks import one_of, real, whole
-from fedbandit.core.fsclb import FSCLB, checked_sketch_size
+from fedbandit.core.fsclb import FSCLB, ROOM, checked_sketch_size
 from fedbandit.core.memory.gram_memory import Determinant, GramMemory
 from fedbandit.core.memory.sketch_memory import SketchMemory
+from fedbandit.core.memory.triangle import GRAM_WIRES, GramWire
 from fedbandit.core.parts.choice import Uniform
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.parts.radius import (
@@ -38,6 +39,7 @@ def FedLinUCB(
     ridge: float = 1.0,
     radius: PaperRadius = 0.5,
     determinant: Determinant = "when-needed",
+    wire: GramWire = "full",
     bounds: Bounds = Bounds(),
 ) -> Parts:
     """FedLinUCB (He et al. 2022): the protocol of FSCLB with the whole d x d matrix, no sketch.
@@ -50,12 +52,32 @@ def FedLinUCB(
     published, in O(d^3) a round. ``"rank-one"``: in O(d^2). ``"when-needed"``: a bound on it, in
     O(d), and the growth itself only when the bound reaches the threshold.
 
-    The other parameters are those of ``FSCLB``; ``radius="paper"`` is eq. 1 with nothing shed.
+    ``wire`` is how the matrix is sent. ``"full"``, as published: d^2 numbers in float64. The others
+    send its upper triangle, d (d + 1) / 2 numbers: ``"float64"`` with the same decisions to the
+    last bit; ``"float32"``, ``"float16"`` or ``"int8"`` rounded. Rounding only ever adds to the
+    matrix, so V >= ridge I + X^T X holds for every width, and the error is carried to the moment as
+    FSCLB does with ``estimate="corrected"`` (``GramMemory`` has the proof). S of ``bounds`` limits
+    theta' as there.
+
+    The other parameters are those of ``FSCLB``; ``radius="paper"`` is eq. 1 with nothing shed. For
+    rounded widths its bias is that of ``theory.radius(form="tight", corrected=True)``, which bounds
+    what rounding does to the estimate. Its factor for the noise assumes that no agent's V exceeds
+    the server's, which a rounded download can break.
     """
     one_of("determinant", determinant, ["when-needed", "rank-one", "every-round"])
-    memory = GramMemory(dimension, real("ridge", ridge), determinant)
+    one_of("wire", wire, GRAM_WIRES)
+    longest = (1.0 if isinstance(radius, str) else ROOM) * bounds.parameter_norm
+    memory = GramMemory(dimension, real("ridge", ridge), determinant, wire, longest)
     real("alpha", alpha)
-    paper = Federated(dimension=dimension, agents=agents, alpha=alpha, ridge=ridge, bounds=bounds)
+    paper = Federated(
+        dimension=dimension,
+        agents=agents,
+        alpha=alpha,
+        ridge=ridge,
+        bounds=bounds,
+        form="tight" if memory.rounds else "paper",
+        corrected=memory.rounds,
+    )
     return Parts(
         memory=memory, radius=chosen_radius(radius, {"paper": paper}), trigger=Growth(alpha)
     )
