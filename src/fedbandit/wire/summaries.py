@@ -118,7 +118,8 @@ def _short_vector(array: Array) -> WiredVector:
 
 def _from_short(vector: WiredVector, field: str) -> Array:
     shape = (1, vector.shape[0])
-    return values(*_codes(_MOMENT, shape, vector.data, field), _MOMENT)[0]
+    numbers: Array = values(*_codes(_MOMENT, shape, vector.data, field), _MOMENT)[0]
+    return numbers
 
 
 def _bytes(array: Array) -> bytes:
@@ -138,7 +139,7 @@ def _upper_halves(numbers: Array) -> bytes:
 def _from_upper_halves(data: bytes, count: int, field: str) -> Array:
     """Return ``count`` numbers from the start of the data; raise InvalidMessage for a bad one."""
     upper = np.frombuffer(data, "<u4", count).astype(np.uint64) << np.uint64(32)
-    numbers: Array = upper.view(np.float64)
+    numbers = upper.view(np.float64)
     if not ((numbers >= 0.0) & (numbers < _HUGE)).all():
         refuse(field, f"a scale is NaN, negative or above {_HUGE:g}")
     return numbers
