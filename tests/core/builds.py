@@ -24,10 +24,7 @@ BUILDS: dict[str, Callable[[], fb.Recipe]] = {
     "FedLinUCB, float16": lambda: fb.FedLinUCB(
         dimension=D, agents=M, wire="float16", determinant="rank-one"
     ),
-    "FedLinUCB, int8": lambda: fb.FedLinUCB(dimension=D, agents=M, wire="int8"),
-    "FedLinUCB, int8, paper": lambda: fb.FedLinUCB(
-        dimension=D, agents=M, wire="int8", radius="paper"
-    ),
+    "FedLinUCB, int8": lambda: fb.FedLinUCB(dimension=D, agents=M, wire="int8", radius="paper"),
     "AsyncLinUCB": lambda: fb.AsyncLinUCB(dimension=D, agents=M, radius="paper"),
     "DisLinUCB": lambda: fb.DisLinUCB(dimension=D, agents=M, wait=3.0),
     "LinUCB": lambda: fb.LinUCB(dimension=D, agents=M, radius="paper"),
