@@ -24,8 +24,7 @@ def upload_for(recipe: fb.Recipe, seed: int, *, count: int = 6) -> fb.Upload:
     else:
         matrix = arms.T @ arms
         summary = fb.Gram((matrix + matrix.T) / 2)
-    plain = fb.Statistics(summary, moment, count)
-    return fb.Upload(0, recipe.parts.memory.uploaded(plain, np.zeros(recipe.dimension)))
+    return recipe.agent(0).packed(fb.Upload(0, fb.Statistics(summary, moment, count)))
 
 
 def sync_for(

@@ -95,10 +95,12 @@ def test_honest_triangles_have_their_evidence(
     arms = rng.standard_normal((count, rank)) @ rng.standard_normal((rank, 5))
     arms *= scale / np.linalg.norm(arms, axis=1, keepdims=True)
     rewards = np.where(np.arange(count) % 2, 1.0, -1.0) * rng.choice([1.0, -1.0])
-    theta = rng.standard_normal(5)
-    theta *= 4.0 / np.linalg.norm(theta)
-    plain = fb.Statistics(fb.Gram(_gram(arms)), rewards @ arms, count)
-    sent = recipe.parts.memory.uploaded(plain, None if width == "float64" else theta)
+    agent = recipe.agent(0)
+    known = fb.Statistics(fb.Gram(1e3 * np.eye(5)), 1e4 * rng.standard_normal(5), 10**6)
+    agent.receive(fb.Download(known, 1))
+    sent = agent.packed(
+        fb.Upload(0, fb.Statistics(fb.Gram(_gram(arms)), rewards @ arms, count))
+    ).statistics
     assert refused(recipe, sent.summary, sent.moment.tolist(), count) == ""
 
 
