@@ -6,7 +6,7 @@ comparisons are shared.
 """
 
 from dataclasses import dataclass, field, replace
-from math import ceil, frexp, sqrt
+from math import ceil, frexp, inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -28,20 +28,21 @@ class Plan:
     alpha: float = 1.0
     lam: float = 1.0
     beta: float = 0.3
-    longest: float = 4.0
+    longest: float = inf
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """An upload or a download: a matrix, what rounding may have added to it, a moment."""
+    """An upload or a download: a matrix, what rounding may have added to it, a moment, rewards."""
 
     matrix: Array
     shed: float
     moment: Moment
+    rewards: tuple[float, ...] = ()
 
     def plus(self, other: "Parcel") -> "Parcel":
-        moment = self.moment.plus(other.moment)
-        return Parcel(self.matrix + other.matrix, self.shed + other.shed, moment)
+        moment, rewards = self.moment.plus(other.moment), self.rewards + other.rewards
+        return Parcel(self.matrix + other.matrix, self.shed + other.shed, moment, rewards)
 
 
 def nothing(d: int) -> Parcel:
@@ -92,18 +93,27 @@ def estimate(plan: Plan, parcel: Parcel) -> Array:
     return np.asarray(np.linalg.solve(read(plan, parcel), parcel.moment.value))
 
 
-def sent(plan: Plan, parcel: Parcel, base: Parcel) -> Parcel:
-    """Round the matrix; carry the error to the moment with the base's estimate; round that."""
+def sent(plan: Plan, parcel: Parcel, base: Parcel, *, up: bool) -> Parcel:
+    """Round the matrix; carry the error to the moment with the base's estimate; round that.
+
+    In an upload an estimate that predicts far more than any reward is shortened.
+    """
     if plan.width == "float64":
         return parcel
     theta = estimate(plan, base)
     length = float(np.linalg.norm(theta))
     at = theta if length <= plan.longest else theta * (plan.longest / length)
     B, added = rounded(parcel.matrix, plan.width)
+    if up:
+        known = (*parcel.rewards, *base.rewards)
+        most = 16 * len(parcel.rewards) * sum(r * r for r in known) / max(1, len(known))
+        pull = float(at @ (B - parcel.matrix) @ at)
+        at = at * sqrt(most / pull) if pull > most else at
     carried = parcel.moment.carried - (B - parcel.matrix) @ at
     moment = replace(parcel.moment, carried=carried)
     off = moment.value.astype(np.float32).astype(float) - moment.value
-    return Parcel(B, parcel.shed + added, replace(moment, slip=moment.slip + off))
+    moment = replace(moment, slip=moment.slip + off)
+    return Parcel(B, parcel.shed + added, moment, parcel.rewards)
 
 
 @dataclass
@@ -118,7 +128,7 @@ class TwinServer:
         self.held = self.held.plus(upload)
 
     def download(self) -> Parcel:
-        return sent(self.plan, self.held, self.held)
+        return sent(self.plan, self.held, self.held, up=False)
 
 
 @dataclass
@@ -136,13 +146,13 @@ class TwinAgent:
 
     def observe(self, x: Array, reward: float) -> Parcel | None:
         zero = np.zeros(self.plan.d)
-        one = Parcel(np.outer(x, x), 0.0, Moment(reward * x, zero, zero))
+        one = Parcel(np.outer(x, x), 0.0, Moment(reward * x, zero, zero), (reward,))
         self.pending = self.pending.plus(one)
         V = read(self.plan, self.base)
         growth = logdet(V + self.pending.matrix) - logdet(V)
         if not exceeds(growth, np.log(1 + self.plan.alpha)):
             return None
-        upload = sent(self.plan, self.pending, self.base)
+        upload = sent(self.plan, self.pending, self.base, up=True)
         self.pending = nothing(self.plan.d)
         return upload
 
@@ -153,4 +163,4 @@ class TwinAgent:
         self.base = self.base.plus(upload)
 
     def joined(self, first: Parcel, second: Parcel) -> Parcel:
-        return sent(self.plan, first.plus(second), self.base)
+        return sent(self.plan, first.plus(second), self.base, up=True)

@@ -222,6 +222,43 @@ def test_the_bias_without_noise_is_within_the_radius(width: str, world: World) -
     assert server.summary.shed > 0.0
 
 
+@pytest.mark.parametrize("width", NARROW)
+@pytest.mark.parametrize("scale", [1e-3, 10.0, 1e6])
+def test_rewards_of_any_scale_play_the_same_arms(width: str, scale: float) -> None:
+    """The radius is scaled alike. No bound on theta is told, and no theta is too long."""
+    world = WORLDS["isotropic"]
+    one = played(built(width), world, 1.0)
+    assert played(built(width, radius=0.3 * scale), world, scale) == one
+
+
+def played(recipe: fb.Recipe, world: World, scale: float) -> list[int]:
+    fleet, server, arms = recipe.fleet(), recipe.server(), []
+    for this in world.rounds(200):
+        agent = fleet[this.agent]
+        arms.append(agent.choose(this.arms))
+        upload = agent.observe(arms[-1], scale * float(this.rewards[arms[-1]]))
+        if upload is not None:
+            (answer,) = server.receive(upload)
+            agent.receive(answer.message)
+    return arms
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_an_estimate_that_predicts_nonsense_moves_no_moment_far(width: str) -> None:
+    recipe = built(width, alpha=1e9)
+    agent = recipe.agent(0)
+    theta = 1e9 * np.ones(D)
+    known = fb.Statistics(fb.Gram(np.eye(D)), 2 * theta, 10, fb.Rewards(10, 0.0, 10.0))
+    agent.receive(fb.Download(known, 1))
+    arms = np.random.default_rng(0).standard_normal((5, D))
+    for x in arms:
+        assert agent.observe(x, 1.0) is None
+    upload = agent.receive(fb.Collect())
+    assert upload is not None
+    moved = float(np.linalg.norm(upload.moment - arms.sum(axis=0)))
+    assert 0.0 < moved <= recipe.parts.memory.moment_error(upload.summary, 5, 1.0) + 1e-6
+
+
 @every_width
 def test_a_coordinate_that_was_never_played_keeps_its_width(width: str) -> None:
     recipe = built(width, agents=1)
@@ -258,5 +295,4 @@ def test_messages_are_triangles_and_the_rest_is_whole(width: str) -> None:
     server.receive(packed)
     assert isinstance(server.summary, fb.Gram)
     assert isinstance(server.download().summary, Triangle)
-    told = server.download().statistics.rewards
-    assert (told == fb.Rewards()) == (width != "float64")
+    assert server.download().statistics.rewards == fb.Rewards(2, 2.0, 2.0)

@@ -215,7 +215,7 @@ class Agent:
         self._check_own(upload, "packed")
         if isinstance(upload.summary, Narrow):
             return upload
-        sent = self._parts.memory.uploaded(upload.statistics, self._base.reference)
+        sent = self._parts.memory.uploaded(upload.statistics, self._base)
         return Upload(self.index, sent)
 
     def state(self) -> State:
@@ -327,7 +327,7 @@ class Agent:
         memory, base, pending = self._parts.memory, self._base, self._pending
         summary = pending.summary()  # before the moment is read: shedding may correct it
         observed = Statistics(summary, pending.moment, pending.count, self._pending_rewards())
-        upload = Upload(self.index, memory.uploaded(observed, base.reference))
+        upload = Upload(self.index, memory.uploaded(observed, base))
         if self._parts.own_data:
             merged = memory.merged(base.statistics, [upload.statistics], None)
             self._adopt(merged, version=self._version)

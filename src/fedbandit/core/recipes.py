@@ -4,11 +4,11 @@ What all of them share is documented once, at ``FSCLB``: dimension, agents, ridg
 """
 
 from collections.abc import Callable
-from math import log
+from math import inf, log
 from typing import Final, Literal
 
 from fedbandit.core.checks import one_of, real, whole
-from fedbandit.core.fsclb import FSCLB, ROOM, checked_sketch_size
+from fedbandit.core.fsclb import FSCLB, checked_sketch_size
 from fedbandit.core.memory.gram_memory import Determinant, GramMemory
 from fedbandit.core.memory.sketch_memory import SketchMemory
 from fedbandit.core.memory.triangle import GRAM_WIRES, GramWire
@@ -56,17 +56,16 @@ def FedLinUCB(
     send its upper triangle, d (d + 1) / 2 numbers: ``"float64"`` with the same decisions to the
     last bit; ``"float32"``, ``"float16"`` or ``"int8"`` rounded. Rounding only ever adds to the
     matrix, so V >= ridge I + X^T X holds for every width, and the error is carried to the moment as
-    FSCLB does with ``estimate="corrected"`` (``GramMemory`` has the proof). S of ``bounds`` limits
-    theta' as there.
+    FSCLB does with ``estimate="corrected"`` (``GramMemory`` has the proof).
 
     The other parameters are those of ``FSCLB``; ``radius="paper"`` is eq. 1 with nothing shed. For
     rounded widths its bias is that of ``theory.radius(form="tight", corrected=True)``, which bounds
-    what rounding does to the estimate. Its factor for the noise assumes that no agent's V exceeds
-    the server's, which a rounded download can break.
+    what rounding does to the estimate; S of ``bounds`` limits theta' there. Its factor for the
+    noise assumes that no agent's V exceeds the server's, which a rounded download can break.
     """
     one_of("determinant", determinant, ["when-needed", "rank-one", "every-round"])
     one_of("wire", wire, GRAM_WIRES)
-    longest = (1.0 if isinstance(radius, str) else ROOM) * bounds.parameter_norm
+    longest = bounds.parameter_norm if isinstance(radius, str) else inf
     memory = GramMemory(dimension, real("ridge", ridge), determinant, wire, longest)
     real("alpha", alpha)
     paper = Federated(

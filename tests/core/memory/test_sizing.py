@@ -14,6 +14,7 @@ from fedbandit import wire
 from fedbandit.core.memory.narrow import WIDTHS, Width
 from fedbandit.core.memory.sizing import Sizing, largest_size, lean_budget
 from fedbandit.core.memory.summary import Sketch
+from fedbandit.core.statistics import Base
 from fedbandit.errors import InvalidParameter
 
 D, M = 16, 3
@@ -110,7 +111,8 @@ def test_the_largest_message_just_fits(d: int, width: Width) -> None:
     full = Sketch(rows, 0.1, size, 0.1)
     largest = 2**32 - 1
     observed = fb.Statistics(full, np.full(d, 0.1), largest)
-    sent = recipe.parts.memory.uploaded(observed, None)
+    memory = recipe.parts.memory
+    sent = memory.uploaded(observed, Base(memory.empty(), memory))
     for message in (
         fb.Upload(largest, sent),
         fb.Download(sent, largest),

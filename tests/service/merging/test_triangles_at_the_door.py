@@ -88,18 +88,18 @@ def test_in_float64_nothing_was_added() -> None:
 def test_honest_triangles_have_their_evidence(
     width: Any, seed: int, count: int, scale: float
 ) -> None:
-    """Also where estimates are as long as they may be, and arms on one line all but cancel."""
+    """Also where an estimate predicts far too much, and arms on one line all but cancel."""
     rng = np.random.default_rng(seed)
     recipe = fb.FedLinUCB(dimension=5, agents=2, wire=width)
     rank = int(rng.integers(1, 6))
     arms = rng.standard_normal((count, rank)) @ rng.standard_normal((rank, 5))
     arms *= scale / np.linalg.norm(arms, axis=1, keepdims=True)
     rewards = np.where(np.arange(count) % 2, 1.0, -1.0) * rng.choice([1.0, -1.0])
-    agent = recipe.agent(0)
-    known = fb.Statistics(fb.Gram(1e3 * np.eye(5)), 1e4 * rng.standard_normal(5), 10**6)
+    agent, paid = recipe.agent(0), fb.Rewards(count, float(rewards.sum()), float(count))
+    known = fb.Statistics(fb.Gram(1e3 * np.eye(5)), 1e9 * rng.standard_normal(5), 1)
     agent.receive(fb.Download(known, 1))
     sent = agent.packed(
-        fb.Upload(0, fb.Statistics(fb.Gram(_gram(arms)), rewards @ arms, count))
+        fb.Upload(0, fb.Statistics(fb.Gram(_gram(arms)), rewards @ arms, count, paid))
     ).statistics
     assert refused(recipe, sent.summary, sent.moment.tolist(), count) == ""
 

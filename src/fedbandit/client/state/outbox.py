@@ -17,7 +17,7 @@ Join = Callable[[Upload, Upload], Upload]
 """Makes one upload of two; ``Agent.combined`` does."""
 Pack = Callable[[Upload], Upload]
 """Brings an upload into the form it is sent in; ``Agent.packed`` does."""
-Moved = Callable[[Sent], float]
+Moved = Callable[[Sent, int, float], float]
 """Bounds the length of moment - sum of r x; ``Memory.moment_error`` does."""
 
 _LOOSE = 1.0 + 1e-9  # for rounding, as at the coordinator's door
@@ -85,7 +85,10 @@ class Outbox:
         They are checked in the form that they would be sent in.
         """
         packed = [pack(upload) for upload in self.waiting]
-        fit = [is_within(upload, limits, moved(upload.summary)) for upload in packed]
+        fit = [
+            is_within(upload, limits, moved(upload.summary, upload.count, limits.reward))
+            for upload in packed
+        ]
         kept = tuple(upload for upload, fits in zip(self.waiting, fit, strict=True) if fits)
         beyond = [upload for upload, fits in zip(self.waiting, fit, strict=True) if not fits]
         return replace(self, waiting=kept), beyond

@@ -169,16 +169,19 @@ class Memory(Protocol):
         """Return theta' for the correction of the moment; None if this recipe has none."""
         ...
 
-    def uploaded(self, statistics: Statistics, reference: Array | None, /) -> Statistics:
-        """Return statistics as an agent sends them."""
+    def uploaded(self, statistics: Statistics, base: Base, /) -> Statistics:
+        """Return statistics as an agent with this base sends them."""
         ...
 
     def downloaded(self, base: Base, /) -> Statistics:
         """Return statistics as the server sends them."""
         ...
 
-    def moment_error(self, summary: Any, /) -> float:
-        """Return an upper bound on |moment - sum r x| of an upload with this summary."""
+    def moment_error(self, summary: Any, count: int, reward: float, /) -> float:
+        """Return an upper bound on |moment - sum r x| of an upload with this summary.
+
+        ``count`` is the number of its observations, ``reward`` the largest reward.
+        """
         ...
 
     def opened(self, statistics: Statistics, /) -> Statistics:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
-from typing import Literal
+from math import inf, sqrt
+from typing import Final, Literal
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from fedbandit.core.memory.pending_gram import PendingGram
 from fedbandit.core.memory.pending_rows import PendingRows
 from fedbandit.core.memory.reading import GramReading
 from fedbandit.core.memory.summary import Gram, empty_gram
-from fedbandit.core.memory.triangle import EXACT, GramWire, Triangle, triangle_of
+from fedbandit.core.memory.triangle import EXACT, MOST_ROUNDINGS, GramWire, Triangle, triangle_of
 from fedbandit.core.saved import State, array, not_negative
-from fedbandit.core.statistics import NO_REWARDS, Base, Rewards, Statistics
+from fedbandit.core.statistics import Base, Statistics
 
 Determinant = Literal["when-needed", "rank-one", "every-round"]
+
+CARRIED: Final = 4.0
+"""How far corrections may move the moment of an upload, see ``GramMemory.moment_error``."""
 
 _LOOSE = 1.0 + 1e-9  # room for rounding in |a_ij| <= sqrt(a_ii a_jj)
 
@@ -41,7 +44,8 @@ class GramMemory:
 
     holds for every width, in uploads, at the server and in downloads. The error is carried to the
     moment, as ``SketchMemory`` does: where A becomes B, (B - A) theta' is added to the moment, with
-    theta' the estimate of that time, cut at the length ``longest``. That leaves
+    theta' the estimate of that time (cut at the length ``longest``, and see ``moment_error``). That
+    leaves
 
         theta - theta* = V^{-1} (noise - ridge theta* - sum (B_i - A_i) (theta* - theta'_i)).
 
@@ -90,30 +94,46 @@ class GramMemory:
         length = float(np.linalg.norm(base.theta))
         return base.theta if length <= self.longest else base.theta * (self.longest / length)
 
-    def uploaded(self, statistics: Statistics, reference: Array | None, /) -> Statistics:
+    def uploaded(self, statistics: Statistics, base: Base, /) -> Statistics:
         """Return the statistics as ``wire`` says; those in that form already as they are."""
         if self.wire == "full" or getattr(statistics.summary, "width", None) == self.wire:
             return statistics
-        return self._sent(self.opened(statistics), reference, statistics.rewards)
+        seen = statistics.rewards.plus(base.statistics.rewards)
+        mean_square = seen.squares / seen.count if seen.count else 0.0
+        most = CARRIED**2 * mean_square * statistics.count
+        return self._sent(self.opened(statistics), base.reference, most)
 
     def downloaded(self, base: Base, /) -> Statistics:
-        """Return the server's statistics as ``wire`` says; rounded without sums of rewards."""
+        """Return the server's statistics as ``wire`` says."""
         if self.wire == "full":
             return base.statistics
-        told = NO_REWARDS if self.rounds else base.statistics.rewards
-        return self._sent(base.statistics, base.reference, told)
+        return self._sent(base.statistics, base.reference, inf)
 
-    def _sent(self, whole: Statistics, reference: Array | None, rewards: Rewards) -> Statistics:
-        """Return ``whole`` as a triangle, the error carried to the moment, that in float32."""
+    def _sent(self, whole: Statistics, reference: Array | None, most: float) -> Statistics:
+        """Return ``whole`` as a triangle, the error carried to the moment, that in float32.
+
+        With F what rounding adds, theta' is shortened where theta'^T F theta' exceeds ``most``.
+        """
         sent, moment = triangle_of(whole.summary, self.wire), whole.moment
         if reference is not None:
-            moment = moment + (sent.matrix - whole.summary.matrix) @ reference
+            moved = (sent.matrix - whole.summary.matrix) @ reference
+            pull = float(reference @ moved)
+            moment = moment + (moved * sqrt(most / pull) if pull > most else moved)
             moment = values(*rounded(moment[None], "float32"), "float32")[0]
-        return Statistics(sent, moment, whole.count, rewards)
+        return Statistics(sent, moment, whole.count, whole.rewards)
 
-    def moment_error(self, summary: Gram | Triangle, /) -> float:
-        """Return shed * longest >= |sum of (B - A) theta'|, 0 if nothing is rounded."""
-        return summary.shed * self.longest if self.rounds else 0.0
+    def moment_error(self, summary: Gram | Triangle, count: int, reward: float, /) -> float:
+        """Return 4 r sqrt(3 n shed) >= |sum of F_i theta'_i|, 0 if nothing is rounded.
+
+        With F_i = B_i - A_i that sum is at most sqrt(shed) times the root of the sum of
+        theta'_i^T F_i theta'_i. Each of these is what theta' predicts for pseudo-observations,
+        squared, and F_i is a small share of the n_i observations that were rounded. Where it
+        exceeds 16 n_i times the mean square of the rewards that the agent knows of, theta'
+        predicts nonsense, and agents shorten it. Observations are rounded three times at most.
+        """
+        return (
+            CARRIED * reward * sqrt(MOST_ROUNDINGS * count * summary.shed) if self.rounds else 0.0
+        )
 
     def opened(self, statistics: Statistics, /) -> Statistics:
         """Return the statistics with the whole matrix of a triangle."""

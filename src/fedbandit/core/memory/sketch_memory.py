@@ -107,11 +107,11 @@ class SketchMemory:
         length = float(np.linalg.norm(base.theta))
         return base.theta if length <= self.longest else base.theta * (self.longest / length)
 
-    def uploaded(self, statistics: Statistics, reference: Array | None, /) -> Statistics:
+    def uploaded(self, statistics: Statistics, base: Base, /) -> Statistics:
         """Return the statistics rounded to ``width`` (the moment to float32); float64 as it is."""
         if self.width == "float64":
             return statistics
-        return self._sent(statistics, statistics.summary, reference, statistics.rewards)
+        return self._sent(statistics, statistics.summary, base.reference, statistics.rewards)
 
     def downloaded(self, base: Base, /) -> Statistics:
         """Return the server's statistics cut to the size of a message and rounded to ``width``.
@@ -138,7 +138,7 @@ class SketchMemory:
             moment = values(*rounded(moment[None], "float32"), "float32")[0]
         return Statistics(sent, moment, whole.count, rewards)
 
-    def moment_error(self, summary: Sketch | Narrow, /) -> float:
+    def moment_error(self, summary: Sketch | Narrow, _count: int, _reward: float, /) -> float:
         """Return shed * longest >= |E theta'| for a corrected estimate, 0 for the others."""
         return summary.shed * self.longest if self.estimate == "corrected" else 0.0
 

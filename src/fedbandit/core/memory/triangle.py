@@ -16,10 +16,12 @@ GRAM_WIRES: Final[tuple[GramWire, ...]] = get_args(GramWire)
 EXACT: Final = "float64"
 """The width in which nothing is rounded."""
 
+MOST_ROUNDINGS: Final = 3
+"""Of an observation: when it was made, joined with others while waiting, and under a new life."""
+
 _LOWER_HALF, _UPPER_HALF = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFF00000000)
 _SHORT = 2.0**-20  # relative step of a float64 whose lower half is 0
 _SAFE, _SLIP = 1.0 + 1e-9, 1e-15  # for the rounding of the bound's own arithmetic
-_MOST_ROUNDINGS = 3  # as observed, joined with others while waiting, joined under a new life
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class Triangle:
         if self.width == EXACT:
             return 0.0
         once = TRIANGLE_CODES[self.width].unit * self.dimension + _SHORT
-        return float((1.0 + once) ** _MOST_ROUNDINGS - 1.0 + 1e-6)
+        return float((1.0 + once) ** MOST_ROUNDINGS - 1.0 + 1e-6)
 
     def gram(self) -> Gram:
         """Return it as a Gram matrix that can be read."""

@@ -11,9 +11,10 @@ moment what the sketch gets wrong at an estimate of bounded length, and rounding
 the bounds make room for as much (``Memory.moment_error``, ``room_for_rounding``).
 
 A rounded triangle B is X^T X and positive semidefinite matrices F that rounding added, whose sum is
-at most shed I. Its moment is the sum of r x and of F t for estimates t no longer than some s; along
-u, by Cauchy and Schwarz over all of it, at most sqrt(u^T B u) sqrt(R^2 count + s^2 shed). So it too
-moves the estimate only where the matrix says that arms were played.
+at most shed I. Its moment is the sum of r x and of F t for estimates t, and the sum of t^T F t is
+at most p = 48 R^2 count (``GramMemory.moment_error``). Along u it is, by Cauchy and Schwarz over
+all of it, at most sqrt(u^T B u) sqrt(R^2 count + p). So it too moves the estimate only where the
+matrix says that arms were played.
 
 That costs O(l d). Last comes what the recipe's server asks: O(l^2 d) for a sketch, whose rows must
 be orthogonal. Whether the sum is sound is checked by ``merge``.
@@ -82,7 +83,7 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     _check_rewards(statistics.rewards, limits)
     _check_form(served, summary)
     mass, length, along = _evidence(statistics)
-    moved = served.recipe.parts.memory.moment_error(summary)
+    moved = served.recipe.parts.memory.moment_error(summary, count, limits.reward)
     most = (_LOOSE + room_for_rounding(summary)) * count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
