@@ -22,6 +22,7 @@ RECIPES = {
     "FSCLB": fb.FSCLB(dimension=D, sketch_size=3, agents=2),
     "FSCLB.lean": fb.FSCLB.lean(dimension=D, sketch_size=3, agents=2),
     "FedLinUCB": fb.FedLinUCB(dimension=D, agents=2),
+    "FedLinUCB, int8": fb.FedLinUCB(dimension=D, agents=2, wire="int8"),
 }
 every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 finite = st.floats(-1e3, 1e3)

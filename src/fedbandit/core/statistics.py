@@ -46,11 +46,12 @@ class Statistics:
     They are what agents and server send, merge, store and estimate theta from.
 
     - ``summary`` stands for X^T X = sum x x^T (d x d): the matrix itself, ``Gram``; a ``Sketch`` of
-      it; or a sketch with rounded rows, as it is sent, ``Narrow``.
+      it; or either as it is sent in fewer bytes, ``Triangle`` and ``Narrow``.
     - ``moment`` is sum r x, a vector of length d. With estimate="corrected" the sketch's error
-      times an estimate has been subtracted from it (see ``SketchMemory``).
+      times an estimate has been subtracted from it (see ``SketchMemory``), and so has that of a
+      rounded matrix (``GramMemory``).
     - ``count`` is the number of observations.
-    - ``rewards`` are sums over r alone, for averages and for the noise.
+    - ``rewards`` are sums over r alone, for averages and for the noise (``radius="auto"``).
     - ``cut`` counts the uploads among them whose correction was too long and was cut.
     """
 

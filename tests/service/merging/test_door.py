@@ -10,6 +10,7 @@ from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.narrow import Narrow, Width, narrowed
 from fedbandit.core.memory.summary import sketch_of
+from fedbandit.core.statistics import Rewards
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model
@@ -41,8 +42,14 @@ def _gram(arms: Array) -> Array:
     return matrix
 
 
-NARROW = fb.FSCLB(
-    dimension=6, sketch_size="auto", agents=2, estimate="corrected", wire="int8", cadence="buffered"
+LEAN = fb.FSCLB(
+    dimension=6,
+    sketch_size="auto",
+    agents=2,
+    cadence="buffered",
+    estimate="corrected",
+    wire="int8",
+    budget=150,
 )
 
 
@@ -61,8 +68,8 @@ NARROW = fb.FSCLB(
 def test_losses_must_be_possible(
     shed: float, lost: float | None, moment: float, field: str
 ) -> None:
-    served = Served(new_model("m", NARROW, limits=LIMITS)[0], NARROW)
-    empty = NARROW.parts.memory.empty().summary
+    served = Served(new_model("m", LEAN, limits=LIMITS)[0], LEAN)
+    empty = LEAN.parts.memory.empty().summary
     assert isinstance(empty, fb.Sketch)
     codes = np.zeros((0, 6), np.int8)
     summary = Narrow("int8", codes, np.zeros(0), shed, empty.size, lost)
@@ -125,3 +132,12 @@ def test_a_moment_beside_the_arms_is_refused_whatever_lies_along_them(kind: str)
     assert refusal(recipe, fb.Statistics(summary, moment, 100)) == "upload.moment"
     honest = fb.Statistics(summary, 99.0 * np.eye(10)[0], 100)
     assert refusal(recipe, honest) == ""
+
+
+def test_rewards_that_are_told_have_to_explain_the_moment_too() -> None:
+    recipe, arm = fb.FedLinUCB(dimension=10, agents=2), np.eye(10)[0]
+    gram, moment = fb.Gram(100.0 * np.outer(arm, arm)), 50.0 * arm
+    for squares, field in ((25.0, ""), (24.9, "upload.moment")):
+        rewards = Rewards(100, 49.0, squares)
+        assert refusal(recipe, fb.Statistics(gram, moment, 100, rewards)) == field
+    assert refusal(recipe, fb.Statistics(gram, moment, 100)) == ""

@@ -8,7 +8,11 @@ A moment needs evidence: rewards of at most R give one only where arms were play
 they can (``evidence``). So an upload moves the estimate only where it also says that arms were
 played, and by no more than rewards of R would. A corrected estimate takes from the moment what the
 sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows: the bounds make
-room for as much (``Memory.moment_error``, ``rounding_room``).
+room for as much (``Memory.moment_error``, ``room_for_rounding``).
+
+A rounded triangle B is X^T X and positive semidefinite matrices F that rounding added, whose sum is
+at most shed I. Its moment is the sum of r x and of F t for estimates t, and the sum of t^T F t is
+at most p = 48 R^2 count (``GramMemory.moment_error``). So m^T B^-1 m is at most R^2 count + p.
 
 What was shed was lost: every shrink of a sketch of size l takes what it sheds from l squares at
 least, so rows and l times what was shed share count L^2 as well (``_least_lost``).
@@ -26,11 +30,12 @@ from math import isfinite, sqrt
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.memory.checking import check_sums
+from fedbandit.core.memory.checking import check_sums, room_for_rounding
 from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.lossy.summary import LossyRows
-from fedbandit.core.memory.narrow import Narrow, rounding_room
+from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.memory.triangle import EXACT, Triangle
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.errors import InvalidMessage, complaint
@@ -95,19 +100,28 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     mass, length = _check_evidence(served, statistics)
     moved = served.recipe.parts.memory.moment_error(summary, count, limits.reward)
     single = _SINGLE if isinstance(summary, Fitted) else 0.0
-    most = (_LOOSE + single + rounding_room(summary)) * count * limits.arm_norm**2
+    most = (_LOOSE + single + room_for_rounding(summary)) * count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
     if isinstance(summary, Sketch | Narrow):
         _check_shed(served, summary, mass, most)
         _check_loss(summary, mass, most)
-    if isinstance(summary, LossyRows | Fitted):
+    elif isinstance(summary, Triangle) and not summary.shed <= 2.0 * summary.room * mass:
+        expected = f"at most {2.0 * summary.room * mass:g}: what rounding can add"
+        raise misfit("upload.summary.shed", summary.shed, expected)
+    elif isinstance(summary, LossyRows | Fitted):
         check_bound(summary, served.recipe.parts.memory.ridge)
     most = most / limits.arm_norm * limits.reward + moved
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise misfit("upload.moment", f"a length of {length:g}", expected)
+
+
+def _is_rounded(summary: object) -> bool:
+    """Say whether a summary is rounded, and so the moment beside it."""
+    exact = isinstance(summary, Triangle) and summary.width == EXACT
+    return isinstance(summary, Narrow | Fitted | Triangle) and not exact
 
 
 def _check_rewards(rewards: Rewards, limits: Limits) -> None:
@@ -129,8 +143,14 @@ def _check_rewards(rewards: Rewards, limits: Limits) -> None:
 def _check_form(served: Served, summary: object) -> None:
     """Raise InvalidMessage unless the summary has the kind and shape of the recipe's."""
     match summary, served.empty:
-        case Gram(matrix), Gram(like):
-            fits, field = matrix.shape == like.shape, "upload.summary.matrix"
+        case Gram(matrix), Gram() as like:
+            fits, field = matrix.shape == like.matrix.shape, "upload.summary.matrix"
+            fits = fits and served.params.get("wire", "full") == "full"
+        case Triangle(width) as triangle, Gram() as like:
+            _check_triangle(triangle)
+            fits, field = width == served.params.get("wire"), "upload.summary.width"
+            if triangle.dimension != like.dimension:
+                fits, field = False, "upload.summary.dimension"
         case ((Sketch() | Narrow() as sketch), Sketch() as like):
             _check_numbers(sketch)
             automatic = served.params.get("sketch_size") == "auto"
@@ -156,8 +176,19 @@ def _check_form(served: Served, summary: object) -> None:
 
 def _check_numbers(sketch: Sketch | Narrow) -> None:
     for name, value in (("shed", sketch.shed), ("lost", sketch.lost)):
-        if value is not None and not 0.0 <= value < np.inf:
-            raise misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
+        if value is not None:
+            _check_number(name, value)
+
+
+def _check_triangle(triangle: Triangle) -> None:
+    """Raise InvalidMessage unless its numbers can be added up."""
+    for name, value in (("raised", triangle.raised), ("shed", triangle.shed)):
+        _check_number(name, value)
+
+
+def _check_number(name: str, value: float) -> None:
+    if not 0.0 <= value < np.inf:
+        raise misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
 
 
 def _least_lost(served: Served, sketch: Sketch | Narrow, most: float) -> float:
@@ -170,7 +201,7 @@ def _least_lost(served: Served, sketch: Sketch | Narrow, most: float) -> float:
     for faint rows.
     """
     size = 2 if served.params.get("sketch_size") == "auto" else sketch.size
-    shrunk = max(0.0, sketch.shed - rounding_room(sketch) * most)
+    shrunk = max(0.0, sketch.shed - room_for_rounding(sketch) * most)
     return size * (shrunk if isinstance(sketch, Sketch) else shrunk / _TRIMMED)
 
 
@@ -180,7 +211,7 @@ def _check_shed(served: Served, sketch: Sketch | Narrow, mass: float, most: floa
     if not trace + lost <= most:
         expected = f"at most {sketch.shed * (most - trace) / lost:g}: shrinking loses more than it"
         raise misfit("upload.summary.shed", sketch.shed, f"{expected} sheds")
-    room = rounding_room(sketch) * most + UNSEEN * mass
+    room = room_for_rounding(sketch) * most + UNSEEN * mass
     if sketch.lost is not None and not lost <= _LOOSE * sketch.lost + room:
         expected = f"at most {sketch.shed * (sketch.lost + room) / lost:g}, by what was lost"
         raise misfit("upload.summary.shed", sketch.shed, expected)
@@ -201,7 +232,7 @@ def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
     if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + UNSEEN * mass:
         expected = f"at most d times what was shed, {sketch.dimension * sketch.shed:g}"
         raise misfit(field, sketch.lost, expected)
-    rounding = (rounding_room(sketch) + UNSEEN) * (trace + sketch.lost)
+    rounding = (room_for_rounding(sketch) + UNSEEN) * (trace + sketch.lost)
     if not sketch.shed <= sketch.lost + rounding:
         expected = f"no more than was lost, {sketch.lost:g}"
         raise misfit("upload.summary.shed", sketch.shed, expected)
@@ -211,6 +242,8 @@ def _said(summary: object) -> str:
     match summary:
         case Gram(matrix):
             return f"a Gram matrix of shape {matrix.shape}"
+        case Triangle(width) as triangle:
+            return f"a triangle of dimension {triangle.dimension} in {width}"
         case Narrow() as narrow:
             shape = narrow.rows.shape
             return f"a sketch of size {narrow.size}, with rows of shape {shape} in {narrow.width}"
@@ -227,15 +260,21 @@ def _check_evidence(served: Served, statistics: Statistics) -> tuple[float, floa
     """Return the mass, what the trace is at least, and |moment|.
 
     Raises InvalidMessage unless arms explain the moment. In the norm |y| = sqrt(y^T A^-1 y), one of
-    ``count`` rewards is at most R sqrt(count) long. What a correction or rounding to float32 moved
-    it by comes on top: e / sqrt(f) for a length of e, where f is the least eigenvalue of A there.
+    ``count`` rewards is at most as long as these are together, R sqrt(count) at the most. What a
+    correction or rounding to float32 moved it by comes on top: e / sqrt(f) for a length of e, where
+    f is the least eigenvalue of A there.
     """
     summary, moment, count = statistics.summary, statistics.moment, statistics.count
-    most = served.model.limits.reward * sqrt((_LOOSE + _SINGLE) * count)
+    squares = served.model.limits.reward**2 * count
+    if statistics.rewards.count == count:  # it says how large they were
+        squares = min(squares, statistics.rewards.squares)
+    most = sqrt((_LOOSE + _SINGLE) * squares)
+    moved = served.recipe.parts.memory.moment_error(summary, count, served.model.limits.reward)
     match summary:
-        case Gram(matrix):
-            _check_matrix(matrix, moment, count, most)
-            return float(matrix.trace()), sqrt(float(moment @ moment))
+        case Gram() | Triangle():
+            pulled = moved * moved / summary.shed if summary.shed else 0.0
+            _check_matrix(statistics, sqrt(most * most + (_LOOSE + _SINGLE) * pulled))
+            return float(summary.matrix.trace()), sqrt(float(moment @ moment))
         case Sketch() | Narrow():
             mass, length, needed, floor = _sketch_evidence(summary, moment)
         case LossyRows() | Fitted():
@@ -244,9 +283,8 @@ def _check_evidence(served: Served, statistics: Statistics) -> tuple[float, floa
             raise TypeError(f"no evidence in a {type(summary).__name__}")
     if not isfinite(mass):
         raise misfit("upload.summary.rows", f"a trace of {mass}", "a finite one")
-    moved = served.recipe.parts.memory.moment_error(summary, count, served.model.limits.reward)
     most += moved / sqrt(floor) if floor > 0.0 else 0.0
-    if isinstance(summary, Narrow | Fitted) and mass > 0.0:
+    if _is_rounded(summary) and mass > 0.0:
         most += 2.0**-23 * length / sqrt(UNSEEN * mass)
     if not needed <= most**2:
         raise _unexplained(f"{sqrt(needed):g}", most)
@@ -277,19 +315,25 @@ def _is_paired(matrix: Array) -> bool:
     return bool((np.abs(matrix) <= _PAIRED * np.outer(roots, roots)).all())
 
 
-def _check_matrix(matrix: Array, moment: Array, count: int, most: float) -> None:
+def _check_matrix(statistics: Statistics, most: float) -> None:
     """Raise InvalidMessage unless this can be a sum of x x^T that explains the moment. Cost O(d^3).
 
-    Negative eigenvalues are taken for rounding as far as ``count`` sums in float64 explain: adding
-    up n products makes a relative error of at most n 2^-53 in each entry of the sum of |x| |x|^T,
-    whose norm is at most the trace; factorising adds a few d of these. One factorisation tells of
-    most honest uploads that both is well; where it fails, each is asked for on its own terms.
+    ``most`` is the root of the sum of squared rewards. Negative eigenvalues are taken for rounding
+    as far as ``count`` sums in float64 explain: adding up n products makes a relative error of at
+    most n 2^-53 in each entry of the sum of |x| |x|^T, whose norm is at most the trace; factorising
+    adds a few d of these. One factorisation tells of most honest uploads that both is well; where
+    it fails, each is asked for on its own terms.
     """
-    rounding = min((count + 4 * len(matrix) + 16) * _ROUND_OFF, _WORST_ROUND_OFF)
+    matrix, moment = statistics.summary.matrix, statistics.moment
+    rounding = (statistics.count + 4 * len(matrix) + 16) * _ROUND_OFF
+    rounding = min(rounding, _WORST_ROUND_OFF)
     paired = _is_paired(matrix)
     if paired and is_explained(matrix, moment, most=most**2, slack=rounding):
         return
     if not (paired and is_explained(matrix, np.zeros_like(moment), most=1.0, slack=rounding)):
-        raise misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
+        raise misfit(at_fault(statistics), "an indefinite matrix", "a sum of x x^T")
+    trace = float(matrix.trace())
+    if _is_rounded(statistics.summary) and trace > 0.0:  # a moment in float32 may be a little off
+        most += 2.0**-23 * sqrt(float(moment @ moment)) / sqrt(UNSEEN * trace)
     if not is_explained(matrix, moment, most=most**2):
         raise _unexplained("more", most)

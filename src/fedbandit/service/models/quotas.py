@@ -26,6 +26,7 @@ from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.memory.triangle import Triangle
 from fedbandit.errors import InvalidParameter, complaint
 
 HOUR: Final = 3600.0
@@ -127,8 +128,8 @@ def mass_of(summary: object) -> float:
     match summary:
         case Sketch() | Narrow() as sketch:
             return float(sketch.squares.sum()) + sketch.dimension * sketch.shed
-        case Gram(matrix):
-            return float(matrix.trace())
+        case Gram() | Triangle() as gram:
+            return float(gram.matrix.trace())
         case LossyRows() | Fitted() as lossy:
             trace = float(np.vdot(lossy.rows, lossy.rows))
             return lossy.weight * trace + float(lossy.bound.sum())
