@@ -40,6 +40,7 @@ from fedbandit.service.models.quotas import NOTHING_SPENT
 from fedbandit.service.storage.contract import Locked
 
 _TOGETHER = 64  # parts that are merged by one shrink
+_WHOLE = -1  # in place of the number of a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,16 +197,18 @@ def opened_groups(recipe: Recipe, locked: Locked) -> dict[int, Server]:
 def _rebuilt(locked: Locked, recipe: Recipe) -> tuple[Statistics, dict[int, Server]]:
     """Return the whole and its groups, merged from the parts that are left."""
     model, past, groups = locked.model, locked.past, dict[int, Server]()
+
+    def places(part: Part) -> tuple[int, ...]:
+        if not model.groups:
+            return (_WHOLE,)
+        return _WHOLE, group_of(model.created, model.groups, part.agent)
+
+    sums = _merged(recipe, past.all_parts, places)
+    empty = recipe.parts.memory.empty_server()
     for number in past.groups() if model.groups else ():
-
-        def theirs(number: int = number) -> Iterator[Part]:
-            for part in past.all_parts():
-                if group_of(model.created, model.groups, part.agent) == number:
-                    yield part
-
         groups[number] = recipe.server()
-        groups[number].adopt(_merged(recipe, theirs), version=1)
-    return _merged(recipe, past.all_parts), groups
+        groups[number].adopt(sums.get(number, empty), version=1)
+    return sums.get(_WHOLE, empty), groups
 
 
 def _unattributed(version: int, state: bytes, groups: Mapping[int, bytes]) -> list[Part]:
@@ -247,7 +250,7 @@ def _compact(recipe: Recipe, locked: Locked, agent: str) -> None:
     bounds = [each.version for each in past.snapshots()]
     for group in groups(past.parts(agent), bounds):
         if len(group) > 1:
-            merged = _merged(recipe, partial(iter, group))
+            merged = _merged(recipe, partial(iter, group), lambda _: (_WHOLE,))[_WHOLE]
             first, last = group[0].first, group[-1].last
             past.drop_parts(agent, after=first - 1, upto=last)
             past.add_parts([replace(_part(agent, last, merged), first=first)])
@@ -275,22 +278,32 @@ def _as_rows(whole: LossyGram) -> LossyRows:
     return LossyRows(rows, whole.bound, whole.lost, whole.weight)
 
 
-def _merged(recipe: Recipe, parts: Callable[[], Iterator[Part]]) -> Statistics:
-    """Merge parts from nothing.
+def _merged(
+    recipe: Recipe, parts: Callable[[], Iterator[Part]], places: Callable[[Part], tuple[int, ...]]
+) -> dict[int, Statistics]:
+    """Merge parts from nothing, each into every one of its ``places``; return what is in each.
 
     A corrected estimate needs an estimate to correct with: that of the same parts, merged before.
     """
     memory = recipe.parts.memory
-    first = _merged_with(recipe, parts(), None)
-    reference = memory.reference(Base(first, memory))
-    if reference is None or not reference.any():
+    first = _merged_with(recipe, parts(), places, {})
+    references = {place: memory.reference(Base(first[place], memory)) for place in first}
+    if all(each is None for each in references.values()):
         return first
-    return _merged_with(recipe, parts(), reference)
+    return _merged_with(recipe, parts(), places, references)
 
 
-def _merged_with(recipe: Recipe, parts: Iterator[Part], reference: Array | None) -> Statistics:
-    memory = recipe.parts.memory
-    whole = memory.empty_server()
-    while some := [_read(part) for part in islice(parts, _TOGETHER)]:
-        whole = memory.merged(whole, some, reference)
-    return whole
+def _merged_with(
+    recipe: Recipe,
+    parts: Iterator[Part],
+    places: Callable[[Part], tuple[int, ...]],
+    references: Mapping[int, Array | None],
+) -> dict[int, Statistics]:
+    """Merge parts as they come, as many as one shrink takes together."""
+    memory, sums = recipe.parts.memory, dict[int, Statistics]()
+    while some := [(places(part), _read(part)) for part in islice(parts, _TOGETHER)]:
+        for place in {place for where, _ in some for place in where}:
+            theirs = [each for where, each in some if place in where]
+            ours = sums.get(place) or memory.empty_server()
+            sums[place] = memory.merged(ours, theirs, references.get(place))
+    return sums

@@ -8,14 +8,15 @@ from typing import Any
 
 import msgspec
 
-from fedbandit.errors import InvalidParameter, StoreError, complaint, unknown
+from fedbandit.errors import InvalidParameter, complaint, unknown
 from fedbandit.service.models.deduplication import Life, MergedUploads, UnreadableUploads
-from fedbandit.service.models.history import HOURLY, History
-from fedbandit.service.models.quotas import NO_QUOTAS, Quotas, Spent
+from fedbandit.service.models.history import History
+from fedbandit.service.models.quotas import Quotas, Spent
 from fedbandit.service.storage.contract import Archive, Model, Token
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey
 from fedbandit.service.storage.migrations import SCHEMA, migrate
 from fedbandit.service.storage.past import SqlPast, add_past
+from fedbandit.service.storage.rules import read_rules, written_rules
 from fedbandit.wire import Limits
 
 _SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
@@ -245,7 +246,7 @@ class LockedModel:
         """Change what uploads may be, what agents may send, and how the past is kept."""
         self._session.run(
             "UPDATE models SET arm_norm = ?, reward = ?, most = ?, rules = ? WHERE name = ?",
-            (*astuple(limits), _rules(quotas, history, self.model.groups), self.model.name),
+            (*astuple(limits), written_rules(quotas, history, self.model.groups), self.model.name),
         )
 
 
@@ -269,7 +270,7 @@ def _insert_model(session: Session, model: Model, state: bytes) -> None:
     identity = (model.name, model.incarnation, model.recipe, model.params, model.fingerprint)
     written = (state, sha256(state).digest())
     counts = (model.version, model.count, model.created)
-    rules = _rules(model.quotas, model.history, model.groups)
+    rules = written_rules(model.quotas, model.history, model.groups)
     past = (rules, model.mass, model.snapshot, model.set_back, model.told)
     session.run(
         f"INSERT INTO models ({_MODEL}, state, digest) VALUES ({', '.join('?' * 18)})",
@@ -346,31 +347,10 @@ def _merged_values(merged: MergedUploads) -> tuple[Any, ...]:
     return (*known, *drains, merged.loose, int(merged.quarantined))
 
 
-class _Rules(msgspec.Struct, frozen=True):
-    """The column ``rules``, as JSON."""
-
-    quotas: Quotas = NO_QUOTAS
-    history: History = HOURLY
-    groups: int = 0
-
-
-def _read_rules(packed: str, model: str) -> _Rules:
-    try:
-        return msgspec.json.decode(packed, type=_Rules)
-    except (msgspec.DecodeError, TypeError) as error:
-        who, expected = f"quotas of model {model!r}", "rules as this program writes them"
-        fix = "Restore a backup, or set the column rules of the table models to {} for none."
-        raise StoreError(complaint(who, got=str(error), expected=expected, fix=fix)) from error
-
-
-def _rules(quotas: Quotas, history: History, groups: int) -> str:
-    return msgspec.json.encode(_Rules(quotas, history, groups)).decode()
-
-
 def _model(row: Sequence[Any]) -> Model:
     name, incarnation, recipe, params, fingerprint, arm_norm, reward, most, *rest = row
     version, count, created, packed, mass, snapshot, set_back, told = rest
-    rules = _read_rules(packed, name)
+    rules = read_rules(packed, name)
     return Model(
         name=name,
         incarnation=incarnation,
