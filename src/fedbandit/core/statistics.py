@@ -47,8 +47,9 @@ class Statistics:
 
     - ``summary`` stands for X^T X = sum x x^T (d x d): the matrix itself, ``Gram``; a ``Sketch`` of
       it; or a sketch with rounded rows, as it is sent, ``Narrow``.
-    - ``moment`` is sum r x, a vector of length d. With estimate="corrected" the sketch's error
-      times an estimate has been subtracted from it (see ``SketchMemory``).
+    - ``moment`` is sum r x, a vector of length d; an array that can be written is copied. With
+      estimate="corrected" the sketch's error times an estimate has been subtracted from it (see
+      ``SketchMemory``).
     - ``count`` is the number of observations.
     - ``rewards`` are sums over r alone, for averages and for the noise; no algorithm uses them.
     """
@@ -60,7 +61,7 @@ class Statistics:
 
     def __post_init__(self) -> None:
         if self.moment.flags.writeable:
-            object.__setattr__(self, "moment", read_only(self.moment))
+            object.__setattr__(self, "moment", read_only(self.moment.copy()))
 
     def merged_with(self, others: Iterable[Statistics], summary: Any) -> Statistics:
         """Return the statistics of all these observations.
@@ -71,6 +72,7 @@ class Statistics:
         for each in others:
             moment, count = moment + each.moment, count + each.count
             rewards = rewards.plus(each.rewards)
+        moment.setflags(write=False)  # spares a copy of it
         return Statistics(summary, moment, count, rewards)
 
     def scaled(self, share: float) -> Statistics:
