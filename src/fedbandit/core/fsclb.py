@@ -1,7 +1,8 @@
 """FSCLB, the paper's algorithm, and ``FSCLB.lean``, our way to run it."""
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from fedbandit.core.checks import one_of, real, whole
 from fedbandit.core.memory.narrow import WIDTHS, Width
@@ -23,6 +24,14 @@ It applies to constant radii. A radius from theory needs |theta'| <= S.
 TightRadius = float | Literal["paper", "tight"]
 
 
+def _implied(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the buffer and the server's size that a recipe has if they are left out."""
+    d, budget, width = params["dimension"], params["budget"], params["wire"]
+    size, sizing = _sizes(params["sketch_size"], budget, dimension=d, width=width)
+    server_size = _server_size(None, size, sizing, d) or size
+    return {"buffer": _buffer(params["cadence"], None, size, d), "server_size": server_size}
+
+
 class Fsclb:
     """FSCLB, the paper's algorithm: agents send the server sketches of what they observed.
 
@@ -31,7 +40,7 @@ class Fsclb:
     ``Recipe``, which builds the agents and the server.
     """
 
-    @recipe(name="FSCLB")
+    @recipe(name="FSCLB", implied=_implied)
     def __call__(
         self,
         *,
