@@ -98,6 +98,23 @@ def test_every_other_parameter_decides(one: fb.Recipe, other: dict[str, Any]) ->
     assert wire.fingerprint(changed) != wire.fingerprint(one)
 
 
+@pytest.mark.parametrize(
+    ("given", "implied", "other"),
+    [
+        ({"sketch_size": 5, "cadence": "buffered"}, {"buffer": 20}, {"buffer": 21}),
+        ({"sketch_size": 9, "cadence": "buffered"}, {"buffer": 90}, {"buffer": 91}),
+        ({"sketch_size": 5}, {"server_size": 5}, {"server_size": 6}),
+        ({"sketch_size": "auto", "budget": 900}, {"server_size": 6}, {"server_size": 5}),
+    ],
+)
+def test_a_value_that_is_there_anyway_can_be_spelt_out(
+    given: dict[str, Any], implied: dict[str, Any], other: dict[str, Any]
+) -> None:
+    left_out = fb.FSCLB(dimension=30, agents=1, **given)
+    assert fb.FSCLB(dimension=30, agents=1, **given, **implied).identity == left_out.identity
+    assert fb.FSCLB(dimension=30, agents=1, **given, **other).identity != left_out.identity
+
+
 def test_it_is_plain_json_whatever_way_the_numbers_were_written() -> None:
     one = fb.FSCLB(dimension=3, sketch_size=2, agents=1, ridge=2)
     assert one.identity == fb.FSCLB(agents=1, ridge=2.0, sketch_size=2, dimension=3).identity

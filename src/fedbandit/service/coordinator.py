@@ -12,9 +12,15 @@ from fedbandit import wire
 from fedbandit.core.messages import Download
 from fedbandit.errors import InvalidState, LocalError, UnknownName
 from fedbandit.service.admission import Turns
-from fedbandit.service.merging.batch import StoreMerger
-from fedbandit.service.merging.queue import MergeQueue, NotInTime
-from fedbandit.service.merging.sync import Answer, ModelGone, ModelRef, SyncRequest
+from fedbandit.service.merging.sync import (
+    Answer,
+    ModelGone,
+    ModelRef,
+    NotInTime,
+    SyncMerger,
+    SyncRequest,
+)
+from fedbandit.service.merging.threads import ThreadMerger
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.models.groups import as_told
 from fedbandit.service.models.model import Served, recipe_of, server_at
@@ -35,7 +41,7 @@ _log = logging.getLogger("fedbandit.service")
 class Coordinator:
     """Serves the models of one store. All methods run in the event loop; the store in threads.
 
-    ``queue`` has uploads merged; by default in threads of this process.
+    ``merger`` has uploads merged; by default in threads of this process.
 
     ``told_to_stop`` says whether the program has been asked to end, ``connected`` how many
     connections there are. ``abandoned`` is True once it has stopped with a thread still waiting for
@@ -47,7 +53,7 @@ class Coordinator:
         store: Store,
         settings: Settings,
         *,
-        queue: MergeQueue | None = None,
+        merger: SyncMerger | None = None,
         told_to_stop: Callable[[], bool] = lambda: False,
         connected: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -56,7 +62,7 @@ class Coordinator:
         self._told_to_stop, self._connected, self._stopped = told_to_stop, connected, False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
-        self._queue = queue or MergeQueue(StoreMerger(store))
+        self._merger = merger or ThreadMerger(store)
         self._asking: set[Future[Any]] = set()
         self._tokens: dict[bytes, tuple[float, Token]] = {}
         self._admitted: set[tuple[bytes | None, str | None, str | None]] = set()
@@ -135,7 +141,7 @@ class Coordinator:
         """
         try:
             ref = ModelRef(served.model.name, served.model.incarnation)
-            answer = await self._queue.take(ref, SyncRequest(agent, body, token))
+            answer = await self._merger.take(ref, SyncRequest(agent, body, token))
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
                 self._admitted.discard((token, served.model.name, agent))
@@ -198,7 +204,7 @@ class Coordinator:
             return
         await self._asked(self._store.models)
         try:
-            await self._queue.check(_READY_SECONDS)
+            await self._merger.check(_READY_SECONDS)
         except NotInTime as error:
             raise not_now("coordinator", str(error)) from error
         except LocalError as error:
@@ -210,11 +216,11 @@ class Coordinator:
         """Return the metrics."""
         models = await self._asked(self._store.models)
         gauges = {"fedbandit_waiting": float(self.turns.queued)}
-        return self.metrics.text(models, gauges, batches=self._queue.batches)
+        return self.metrics.text(models, gauges, batches=self._merger.batches)
 
     async def start(self) -> None:
         """Make everything ready for the first sync; raise StoreError if that fails."""
-        await self._queue.check(_START_SECONDS)
+        await self._merger.check(_START_SECONDS)
 
     async def stop(self) -> None:
         """Finish what was accepted, unless the store keeps it waiting, and close the store.
@@ -222,7 +228,7 @@ class Coordinator:
         What is given up was not acknowledged: its senders will send it again.
         """
         self._stopped = True
-        finished = await self._queue.stop(_LAST_SECONDS)
+        finished = await self._merger.stop(_LAST_SECONDS)
         self.abandoned = not finished or any(not each.done() for each in [*self._asking])
         self._reads.shutdown(wait=not self.abandoned, cancel_futures=True)
         self._store.close()

@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address, Tls, check_exposure
 from fedbandit.service.http.guard import guarded
-from fedbandit.service.merging.queue import MergeQueue
 from fedbandit.service.merging.supervisor import WorkerMerger
 from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.settings import Settings
@@ -53,7 +52,7 @@ def serve(
     coordinator = Coordinator(
         store,
         settings,
-        queue=MergeQueue(WorkerMerger(url, writers=store.writers)),
+        merger=WorkerMerger(url),
         told_to_stop=lambda: server.should_exit,
         connected=lambda: len(server.server_state.connections),
     )
