@@ -1,5 +1,6 @@
 """Quotas over HTTP: who has used one up is told when to come back, by every coordinator."""
 
+import pickle
 import time
 from dataclasses import replace
 
@@ -9,7 +10,8 @@ from starlette.testclient import TestClient
 from fedbandit import wire
 from fedbandit.service.models.history import HOURLY
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
-from fedbandit.service.models.quotas import FREE, NO_QUOTAS, Quotas
+from fedbandit.service.models.quotas import FREE, NO_QUOTAS, Exceeded, Quotas
+from fedbandit.service.refusal import over_quota
 from fedbandit.service.storage.contract import Model
 from fedbandit.service.storage.opening import open_store
 from tests.service.conftest import StoreUrl
@@ -111,3 +113,9 @@ def test_rules_that_change_hold_for_coordinators_that_run(store_url: str) -> Non
         small = upload_for(RECIPE, 3, count=5)
         sync = wire.Sync(wire.fingerprint(RECIPE), bytes(16), 3, small)
         assert tried(client, sync)[0] == 200
+
+
+def test_the_time_is_told_by_the_process_that_merges_too() -> None:
+    refusal = pickle.loads(pickle.dumps(over_quota(Exceeded("why", 77))))
+    assert refusal.response().headers["Retry-After"] == "77"
+    assert (refusal.status, refusal.field, str(refusal)) == (429, "quota", "why")
