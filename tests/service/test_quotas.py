@@ -16,7 +16,7 @@ from fedbandit.service.storage.contract import Model
 from fedbandit.service.storage.opening import open_store
 from tests.service.conftest import StoreUrl
 from tests.service.made_uploads import RECIPE, sync_for, upload_for
-from tests.service.running import BODY, client_of, post, stored, sync_path
+from tests.service.running import BODY, OPEN, client_of, post, stored, sync_path
 
 
 def made(url: str, quotas: Quotas) -> Model:
@@ -113,6 +113,20 @@ def test_rules_that_change_hold_for_coordinators_that_run(store_url: str) -> Non
         small = upload_for(RECIPE, 3, count=5)
         sync = wire.Sync(wire.fingerprint(RECIPE), bytes(16), 3, small)
         assert tried(client, sync)[0] == 200
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(0.0, 200), (60.0, 429)])
+def test_who_asks_in_a_loop_is_not_merged_for(
+    sqlite_url: StoreUrl, seconds: float, status: int
+) -> None:
+    url = sqlite_url()
+    made(url, Quotas(uploads=1))
+    with client_of(url, replace(OPEN, remember_seconds=seconds)) as client:
+        post(client, sync_for(RECIPE, 1))
+        assert tried(client, sync_for(RECIPE, 2, sequence=2))[0] == 429
+        change(url)  # what the store says now is asked for after remember_seconds
+        assert tried(client, sync_for(RECIPE, 2, sequence=2))[0] == status
+        post(client, sync_for(RECIPE, 3), agent="tablet")
 
 
 def test_the_time_is_told_by_the_process_that_merges_too() -> None:

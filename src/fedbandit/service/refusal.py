@@ -1,7 +1,7 @@
 """Refusals: a status, and a body that names the field at fault."""
 
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -10,6 +10,9 @@ from fedbandit.service.models.deduplication import ForgottenLife
 from fedbandit.service.models.quotas import Exceeded
 from fedbandit.service.settings import RETRY_AFTER
 from fedbandit.web.errors import error_response
+
+QUOTA: Final = "quota"
+"""The field of a refusal because of a quota."""
 
 
 class Refusal(Exception):
@@ -31,6 +34,16 @@ class Refusal(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle it, for the merge worker: an exception's own way drops status and field."""
         return Refusal, (self.status, self.field, str(self)), self.__dict__
+
+    def again(self) -> "Refusal":
+        """Return the same refusal, to be raised another time."""
+        return Refusal(
+            self.status,
+            self.field,
+            str(self),
+            closes=self._closes,
+            retry_after=self.retry_after,
+        )
 
     def response(self) -> Response:
         """Return the answer. What may not have been read to its end closes the connection."""
@@ -65,7 +78,7 @@ def too_many(field: str, message: str) -> Refusal:
 def over_quota(exceeded: Exceeded) -> Refusal:
     """Return the answer to an upload that has to wait: nothing is wrong with it."""
     return Refusal(
-        HTTPStatus.TOO_MANY_REQUESTS, "quota", exceeded.reason, retry_after=exceeded.seconds
+        HTTPStatus.TOO_MANY_REQUESTS, QUOTA, exceeded.reason, retry_after=exceeded.seconds
     )
 
 
