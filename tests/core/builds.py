@@ -14,11 +14,19 @@ BUILDS: dict[str, Callable[[], fb.Recipe]] = {
     ),
     "FSCLB, paper": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="paper"),
     "FSCLB, tight": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="tight"),
+    "FSCLB, auto": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="auto"),
     "FedLinUCB": lambda: fb.FedLinUCB(dimension=D, agents=M),
+    "FedLinUCB, auto": lambda: fb.FedLinUCB(dimension=D, agents=M, radius="auto"),
     "FedLinUCB, published": lambda: fb.FedLinUCB(
         dimension=D, agents=M, determinant="every-round", radius="paper"
     ),
     "FedLinUCB, rank-one": lambda: fb.FedLinUCB(dimension=D, agents=M, determinant="rank-one"),
+    "FedLinUCB, triangle": lambda: fb.FedLinUCB(dimension=D, agents=M, wire="float64"),
+    "FedLinUCB, float32": lambda: fb.FedLinUCB(dimension=D, agents=M, wire="float32"),
+    "FedLinUCB, float16": lambda: fb.FedLinUCB(
+        dimension=D, agents=M, wire="float16", determinant="rank-one"
+    ),
+    "FedLinUCB, int8": lambda: fb.FedLinUCB(dimension=D, agents=M, wire="int8", radius="paper"),
     "AsyncLinUCB": lambda: fb.AsyncLinUCB(dimension=D, agents=M, radius="paper"),
     "DisLinUCB": lambda: fb.DisLinUCB(dimension=D, agents=M, wait=3.0),
     "LinUCB": lambda: fb.LinUCB(dimension=D, agents=M, radius="paper"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,11 @@ from fedbandit.core.checks import (
 from fedbandit.core.kernels.linalg import Array, fits
 from fedbandit.core.kernels.sparse import SparseArms, SparseLike
 from fedbandit.core.memory.contract import Pending, Reading
+from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.messages import Collect, Download, Message, Upload
 from fedbandit.core.parts.choice import Chosen, Policy
+from fedbandit.core.parts.radius import Evidence
 from fedbandit.core.saved import (
     State,
     array,
@@ -127,13 +130,14 @@ class Agent:
         self._decisions += len(batch)
         return chosen
 
-    def observe(self, arm: int | ArrayLike, reward: float) -> Upload | None:
+    def observe(self, arm: int | ArrayLike, reward: float, *, pack: bool = True) -> Upload | None:
         """Learn the reward of a played arm; return an upload if one is due (Alg. 1 lines 5-20).
 
         ``arm`` is an index into the arms of the last ``choose``, or the d features of the arm, for
         rewards that arrive after later decisions. The observations in a returned upload are no
-        longer pending: the caller must deliver it to the server, exactly once. Raises, and changes
-        nothing, for an arm or a reward that is not valid.
+        longer pending: the caller must deliver it to the server, exactly once. With ``pack=False``
+        it is in full precision, so that it can be ``combined``; call ``packed`` before sending.
+        Raises, and changes nothing, for an arm or a reward that is not valid.
         """
         if type(reward) is not float or not isfinite(reward):
             reward = checked_reward(reward)
@@ -153,7 +157,7 @@ class Agent:
         if parts.own_data:
             self._decide_on_own_data(pending)
         if pending.growth_exceeds(parts.trigger.threshold(pending.count)):
-            return self._upload()
+            return self._upload(pack=pack)
         return None
 
     def receive(self, message: Message) -> Upload | None:
@@ -162,7 +166,7 @@ class Agent:
         A download that is not newer than the agent's is ignored.
         """
         if isinstance(message, Collect):
-            return self._upload()
+            return self.collect()
         if not isinstance(message, Download):
             raise InvalidMessage(
                 complaint(
@@ -180,6 +184,10 @@ class Agent:
             if self._parts.own_data:
                 self._decide_on_own_data(self._pending or self._start_pending())
         return None
+
+    def collect(self, *, pack: bool = True) -> Upload:
+        """Return everything pending as an upload, due or not; ``pack`` as in ``observe``."""
+        return self._upload(pack=pack)
 
     def keep(self, upload: Upload) -> None:
         """Decide with an undelivered upload of its own too, until the next download.
@@ -215,9 +223,9 @@ class Agent:
     def packed(self, upload: Upload) -> Upload:
         """Return an upload of this agent rounded for sending, if it is not rounded already."""
         self._check_own(upload, "packed")
-        if isinstance(upload.summary, Narrow):
+        if isinstance(upload.summary, Narrow | Fitted):
             return upload
-        sent = self._parts.memory.uploaded(upload.statistics, self._base.reference)
+        sent = self._parts.memory.uploaded(upload.statistics, self._base)
         return Upload(self.index, sent)
 
     def state(self) -> State:
@@ -289,15 +297,17 @@ class Agent:
     def _adopt(self, statistics: Statistics, *, version: int) -> None:
         """Replace the base, and decide with the new one."""
         self._base, self._version = Base(statistics, self._parts.memory), version
-        self._decide_with(self._base.reading, self._base.theta, statistics.count)
+        moment, count, sums = statistics.moment, statistics.count, statistics.rewards
+        self._decide_with(self._base.reading, Evidence(self._base.theta, moment, count, sums))
 
     def _decide_on_own_data(self, pending: Pending) -> None:
         base, reading = self._base.statistics, pending.reading()
-        theta = reading.estimate(base.moment + pending.moment)
-        self._decide_with(reading, theta, base.count + pending.count)
+        moment, count = base.moment + pending.moment, base.count + pending.count
+        sums = base.rewards.plus(self._pending_rewards())
+        self._decide_with(reading, Evidence(reading.estimate(moment), moment, count, sums))
 
-    def _decide_with(self, reading: Reading, theta: Array, count: int) -> None:
-        self._policy = Policy(reading, theta, self._parts.radius(reading, count))
+    def _decide_with(self, reading: Reading, evidence: Evidence) -> None:
+        self._policy = Policy(reading, evidence.theta, self._parts.radius(reading, evidence))
 
     def _start_pending(self) -> Pending:
         self._pending = pending = self._parts.memory.pending(self._base)
@@ -321,7 +331,7 @@ class Agent:
         else:
             self._pending = None
 
-    def _upload(self) -> Upload:
+    def _upload(self, *, pack: bool) -> Upload:
         """Return the pending observations as an upload, and start again with none pending.
 
         Agents that decide on their own data add the upload to their base.
@@ -331,7 +341,11 @@ class Agent:
         summary = pending.summary()  # before the moment is read: shedding may correct it
         pending.moment.setflags(write=False)  # spares a copy of it
         observed = Statistics(summary, pending.moment, pending.count, self._pending_rewards())
-        upload = Upload(self.index, memory.uploaded(observed, base.reference))
+        if pack or memory.combines_rounded:
+            observed = memory.uploaded(observed, base, pending.carried)
+        elif pending.carried is not None:
+            observed = replace(observed, moment=pending.moment - pending.carried)
+        upload = Upload(self.index, observed)
         if self._parts.own_data:
             merged = memory.merged(base.statistics, [upload.statistics], None)
             self._adopt(merged, version=self._version)

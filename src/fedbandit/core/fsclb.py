@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, Literal, get_args
+from math import inf
+from typing import Any, Final, Literal, cast, get_args
 
 from fedbandit.core.checks import one_of, real, whole
+from fedbandit.core.memory.contract import Memory
+from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.narrow import WIDTHS, Width
-from fedbandit.core.memory.sizing import TOLERANCE, Sizing, largest_size, lean_budget
+from fedbandit.core.memory.sizing import ALL_ROWS, TOLERANCE, Sizing, largest_size, lean_budget
 from fedbandit.core.memory.sketch_memory import Estimate, SketchMemory
 from fedbandit.core.parts.parts import Parts
-from fedbandit.core.parts.radius import Federated, chosen_radius
+from fedbandit.core.parts.radius import Empirical, Federated, Radius, chosen_radius
 from fedbandit.core.parts.trigger import Growth
 from fedbandit.core.recipe import Recipe, nearest_names, recipe
 from fedbandit.core.theory import Bounds
@@ -18,16 +21,22 @@ from fedbandit.errors import InvalidParameter
 ROOM: Final = 4.0
 """Limit on the length of the corrected estimate's theta', in multiples of S = parameter_norm.
 
-It applies to constant radii. A radius from theory needs |theta'| <= S.
+It applies to constant radii and "auto". A radius from theory needs |theta'| <= S.
 """
 
-TightRadius = float | Literal["paper", "tight"]
+TightRadius = float | Literal["auto", "paper", "tight"]
+Wire = Width | Literal["fitted"]
+WIRES: Final[tuple[Wire, ...]] = (*WIDTHS, "fitted")
+Compensation = Literal["uniform", "coordinates"]
 
 
 def _implied(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the buffer and the server's size that a recipe has if they are left out."""
     d, budget, width = params["dimension"], params["budget"], params["wire"]
     size, sizing = _sizes(params["sketch_size"], budget, dimension=d, width=width)
+    if params["compensation"] == "coordinates":
+        room = _roomy_buffer(params["cadence"], None, size, d)
+        return {"buffer": room, "server_size": _roomy_server(None, size, room, d)}
     server_size = _server_size(None, size, sizing, d) or size
     return {"buffer": _buffer(params["cadence"], None, size, d), "server_size": server_size}
 
@@ -53,10 +62,11 @@ class Fsclb:
         cadence: Literal["paper", "buffered"] = "paper",
         buffer: int | None = None,
         estimate: Estimate = "paper",
-        wire: Width = "float64",
+        wire: Wire = "float64",
         budget: int | None = None,
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
+        compensation: Compensation = "uniform",
     ) -> Parts:
         """Federated Sketch Contextual Linear Bandits (paper, Algs. 1 and 2).
 
@@ -72,8 +82,10 @@ class Fsclb:
         - ``alpha``: the larger, the fewer uploads, on older data.
         - ``ridge`` (lambda): added to the diagonal of X^T X.
         - ``radius`` (beta): the weight of an arm's uncertainty in its score, that is how much is
-          explored. A constant; or ``"paper"``, eq. 1; or ``"tight"``, eq. 1 with a smaller bias
-          (``theory.radius``). Radii from theory explore far more than is good for the reward.
+          explored. A constant, in units of reward; or ``"auto"``, from the noise and the size of
+          theta as measured (``Empirical``), for rewards of any scale; or ``"paper"``, eq. 1; or
+          ``"tight"``, eq. 1 with a smaller bias (``theory.radius``). Radii from theory explore far
+          more than is good for the reward.
         - ``bounds``: the constants R, S, L, T and delta for radii from theory (``Bounds``). S, its
           ``parameter_norm``, also limits theta' of ``estimate="corrected"``.
 
@@ -87,28 +99,55 @@ class Fsclb:
           place of the worst case that it has shed. ``"corrected"`` also subtracts the sketch's
           error, times the estimate theta' of that time, from sum r x. That removes most of the
           loss.
+        - ``compensation``: how V makes up for what sketches have lost. ``"uniform"`` adds what was
+          shed in every direction. ``"coordinates"`` tracks a bound for each coordinate: features
+          that were never played keep their full width, rare ones lose little
+          (``core.memory.lossy.summary``). It needs ``estimate="paper"`` or ``"corrected"``, and
+          ``wire="float64"`` or ``"fitted"``.
         - ``wire``: the numbers in which rows are sent, float64, float32, float16, bfloat16 or int8.
-          What rounding may lose is added to what is shed.
+          What rounding may lose is added to what is shed. ``"fitted"`` (for coordinates, with the
+          corrected estimate) gives every row the bits that its size asks for, so that what rounding
+          adds to V stays below a fixed share of the ridge (``core.memory.lossy.fitted``).
         - ``sketch_size="auto"``: the server chooses the size of messages from what they would shed.
           No message exceeds ``budget`` bytes, sums of rewards (at most 33 bytes) not counted.
         - ``server_size``: size of the server's own sketch, at least that of its messages. The
-          default is the same, and with ``"auto"`` twice as large.
+          default is the same, and with ``"auto"`` twice as large. With ``"coordinates"`` it is
+          d + 1, which keeps all that was sent, up to d = 512.
         """
         one_of("estimate", estimate, get_args(Estimate))
-        one_of("wire", wire, WIDTHS)
-        size, sizing = _sizes(sketch_size, budget, dimension=dimension, width=wire)
-        memory = SketchMemory(
-            dimension,
-            real("ridge", ridge),
-            size,
-            buffer=_buffer(cadence, buffer, size, dimension),
-            estimate=estimate,
-            width=wire,
-            sizing=sizing,
-            longest=(1.0 if isinstance(radius, str) else ROOM) * bounds.parameter_norm,
-            server_size=_server_size(server_size, size, sizing, dimension),
-        )
+        one_of("wire", wire, WIRES)
+        one_of("compensation", compensation, get_args(Compensation))
+        _check_fit(compensation, estimate, wire)
+        real("ridge", ridge)
         real("alpha", alpha)
+        size, sizing = _sizes(sketch_size, budget, dimension=dimension, width=wire)
+        theoretical = radius in ("paper", "tight")
+        if compensation == "coordinates":
+            room = _roomy_buffer(cadence, buffer, size, dimension)
+            memory: Memory = LossyMemory(
+                dimension,
+                ridge,
+                size,
+                buffer=room,
+                server_size=_roomy_server(server_size, size, room, dimension),
+                corrected=estimate == "corrected",
+                rounds=wire == "fitted",
+                budget=budget if wire == "fitted" else None,
+                longest=bounds.parameter_norm if theoretical else inf,
+            )
+        else:
+            memory = SketchMemory(
+                dimension,
+                ridge,
+                size,
+                buffer=_buffer(cadence, buffer, size, dimension),
+                estimate=estimate,
+                width=cast(Width, wire),
+                sizing=sizing,
+                longest=(1.0 if theoretical else ROOM) * bounds.parameter_norm,
+                tells_rewards=radius == "auto",
+                server_size=_server_size(server_size, size, sizing, dimension),
+            )
         _check_papers(radius, estimate)
         federated = partial(
             Federated,
@@ -120,8 +159,12 @@ class Fsclb:
             corrected=estimate == "corrected",
             rounded=estimate == "paper" and wire != "float64",
         )
-        theory = {"paper": federated(form="paper"), "tight": federated(form="tight")}
-        return Parts(memory=memory, radius=chosen_radius(radius, theory), trigger=Growth(alpha))
+        rules: dict[str, Radius] = {
+            "auto": Empirical(ridge),
+            "paper": federated(form="paper"),
+            "tight": federated(form="tight"),
+        }
+        return Parts(memory=memory, radius=chosen_radius(radius, rules), trigger=Growth(alpha))
 
     @nearest_names("FSCLB.lean")
     def lean(
@@ -132,7 +175,7 @@ class Fsclb:
         sketch_size: int | Literal["auto"] = "auto",
         alpha: float = 1.0,
         ridge: float = 1.0,
-        radius: float | Literal["tight"] = 0.5,
+        radius: float | Literal["auto", "tight"] = 0.5,
         budget: int | None = None,
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
@@ -151,10 +194,8 @@ class Fsclb:
         differs from the paper.
         """
         whole("dimension", dimension, least=1)
-        if sketch_size == "auto":
-            budget = lean_budget(dimension) if budget is None else budget
-        elif server_size is None:
-            server_size = min(2 * checked_sketch_size(sketch_size, dimension), dimension + 1)
+        if sketch_size == "auto" and budget is None:
+            budget = lean_budget(dimension)
         return self(
             dimension=dimension,
             sketch_size=sketch_size,
@@ -164,10 +205,11 @@ class Fsclb:
             radius=radius,
             cadence="buffered",
             estimate="corrected",
-            wire="int8",
+            wire="fitted",
             budget=budget,
             server_size=server_size,
             bounds=bounds,
+            compensation="coordinates",
         )
 
     def __repr__(self) -> str:
@@ -185,7 +227,28 @@ def _check_papers(radius: float | str, estimate: str) -> None:
     if radius == "paper" and estimate != "paper":
         raise InvalidParameter(
             f"radius: 'paper' (eq. 1) is for estimate='paper' alone; got estimate={estimate!r}. "
-            "Use radius='tight' or a number, or estimate='paper'."
+            "Use radius='auto', 'tight' or a number, or estimate='paper'."
+        )
+
+
+def _check_fit(compensation: str, estimate: str, wire: str) -> None:
+    """Raise InvalidParameter for combinations that are not built."""
+    if compensation == "uniform":
+        if wire == "fitted":
+            raise InvalidParameter(
+                "wire: 'fitted' needs compensation='coordinates' and estimate='corrected'; got "
+                "compensation='uniform'. Set both, or use FSCLB.lean, which does."
+            )
+        return
+    if wire not in ("float64", "fitted") or estimate == "averaged":
+        raise InvalidParameter(
+            "compensation: 'coordinates' needs wire='float64' or 'fitted', and estimate='paper' or "
+            f"'corrected'; got wire={wire!r}, estimate={estimate!r}. Change these."
+        )
+    if wire == "fitted" and estimate != "corrected":
+        raise InvalidParameter(
+            f"wire: 'fitted' needs estimate='corrected'; got estimate={estimate!r}. The error of "
+            "rounding has to be carried to the moment."
         )
 
 
@@ -221,6 +284,20 @@ def _server_size(asked: int | None, size: int, sizing: Sizing | None, dimension:
         why = "at least the size of a message; d + 1 loses nothing"
         return whole("server_size", asked, least=size, most=dimension + 1, why=why)
     return None if sizing is None else min(2 * size, dimension + 1)
+
+
+def _roomy_buffer(cadence: str, buffer: int | None, size: int, dimension: int) -> int:
+    """Return a buffer that loses nothing before it is sent, up to d = 512; l rows for the paper."""
+    if cadence == "buffered" and buffer is None and dimension <= ALL_ROWS:
+        return 3 * dimension
+    return _buffer(cadence, buffer, size, dimension) or size
+
+
+def _roomy_server(asked: int | None, size: int, buffer: int, dimension: int) -> int:
+    if asked is not None:
+        why = "at least the size of a message; d + 1 loses nothing"
+        return whole("server_size", asked, least=size, most=dimension + 1, why=why)
+    return min(dimension + 1, ALL_ROWS + 1 if dimension <= ALL_ROWS else max(2 * size, buffer + 1))
 
 
 def _buffer(cadence: str, buffer: int | None, size: int, dimension: int) -> int | None:

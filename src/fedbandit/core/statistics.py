@@ -46,18 +46,21 @@ class Statistics:
     They are what agents and server send, merge, store and estimate theta from.
 
     - ``summary`` stands for X^T X = sum x x^T (d x d): the matrix itself, ``Gram``; a ``Sketch`` of
-      it; or a sketch with rounded rows, as it is sent, ``Narrow``.
+      it; or either as it is sent in fewer bytes, ``Triangle`` and ``Narrow``; or rows or a matrix
+      with a bound on what they lack (``core.memory.lossy``).
     - ``moment`` is sum r x, a vector of length d; an array that can be written is copied. With
       estimate="corrected" the sketch's error times an estimate has been subtracted from it (see
-      ``SketchMemory``).
+      ``SketchMemory``), and so has that of a rounded matrix (``GramMemory``).
     - ``count`` is the number of observations.
-    - ``rewards`` are sums over r alone, for averages and for the noise; no algorithm uses them.
+    - ``rewards`` are sums over r alone, for averages and for the noise (``radius="auto"``).
+    - ``cut`` counts the uploads among them whose correction was too long and was cut.
     """
 
     summary: Any
     moment: Array
     count: int
     rewards: Rewards = NO_REWARDS
+    cut: int = 0
 
     def __post_init__(self) -> None:
         if self.moment.flags.writeable:
@@ -68,12 +71,12 @@ class Statistics:
 
         ``summary``: their summaries, already merged by the memory.
         """
-        moment, count, rewards = self.moment, self.count, self.rewards
+        moment, count, rewards, cut = self.moment, self.count, self.rewards, self.cut
         for each in others:
             moment, count = moment + each.moment, count + each.count
-            rewards = rewards.plus(each.rewards)
+            rewards, cut = rewards.plus(each.rewards), cut + each.cut
         moment.setflags(write=False)  # spares a copy of it
-        return Statistics(summary, moment, count, rewards)
+        return Statistics(summary, moment, count, rewards, cut)
 
     def scaled(self, share: float) -> Statistics:
         """Return the statistics with every observation weighted by ``share`` (0 < share <= 1).
@@ -87,6 +90,7 @@ class Statistics:
             share * self.moment,
             self.count,
             self.rewards.scaled(share),
+            self.cut,
         )
 
 

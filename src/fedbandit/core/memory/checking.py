@@ -5,8 +5,9 @@ from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from fedbandit.core.memory.narrow import Narrow
+from fedbandit.core.memory.narrow import Narrow, rounding_room
 from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.memory.triangle import Triangle
 from fedbandit.core.statistics import Statistics
 from fedbandit.errors import InvalidMessage, InvalidState, complaint
 
@@ -42,11 +43,21 @@ def check_sums(statistics: Statistics, dimension: int) -> None:
             ),
             field="moment",
         )
+    if not 0 <= statistics.cut <= count:
+        expected = f"a number from 0 to {count}"
+        fix = "An upload is counted once if its correction was cut."
+        message = complaint("cut in a message", got=statistics.cut, expected=expected, fix=fix)
+        raise InvalidMessage(message, field="more.cut")
     if not (0 <= rewards.count <= count and isfinite(rewards.total + rewards.squares)):
         expected = f"finite sums over at most {count} rewards"
         fix = "Send the sums over the rewards of this message's observations, or leave them out."
         message = complaint("rewards in a message", got=rewards, expected=expected, fix=fix)
         raise InvalidMessage(message, field="more.rewards")
+
+
+def room_for_rounding(summary: object) -> float:
+    """Return the share by which rounding may have enlarged a summary's trace, and the moment."""
+    return summary.room if isinstance(summary, Triangle) else rounding_room(summary)
 
 
 def restored(memory: _Checks, summary: S) -> S:
@@ -63,6 +74,9 @@ def wrong_summary(summary: object, expected: str) -> InvalidMessage:
     match summary:
         case Gram(matrix):
             got = f"a Gram matrix of shape {matrix.shape}"
+        case Triangle(width):
+            got = f"a triangle of dimension {summary.dimension} in {width}"
+            got += f", raised {summary.raised}, shed {summary.shed}"
         case Sketch() | Narrow():
             kind = summary.width if isinstance(summary, Narrow) else "float64"
             shape = (summary.codes if isinstance(summary, Narrow) else summary.rows).shape

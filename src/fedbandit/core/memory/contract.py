@@ -75,6 +75,14 @@ class Reading(Protocol):
         """Return theta: V^{-1} moment, or V'^{-1} moment if estimates have a ridge of their own."""
         ...
 
+    def shown_directions(self, ridge: float) -> float:
+        """Return how many directions data has shown: 0 without data, at most d.
+
+        A direction in which data adds q to the ridge counts q / (ridge + q): the trace of
+        I - ridge V^{-1} where nothing was shed. What was shed is counted by a guess.
+        """
+        ...
+
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms (K x d)."""
         ...
@@ -95,11 +103,17 @@ class Pending(Protocol):
     """Observations that are not uploaded yet, on top of a base; changes in place.
 
     Triggers compare its growth, log det(base + pending) - log det(base), with a threshold.
-    ``moment`` is sum r x of the pending observations, ``count`` their number.
+    ``moment`` is sum r x of the pending observations, ``count`` their number. ``carried`` is what
+    has to be subtracted from the moment when they are sent; None if there is nothing.
     """
 
     moment: Array
     count: int
+
+    @property
+    def carried(self) -> Array | None:
+        """What to subtract from the moment when it is sent."""
+        ...
 
     def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
         """Add an observation; return False, and change nothing, if its squares might overflow.
@@ -149,6 +163,11 @@ class Memory(Protocol):
         """How many observations a pending buffer holds before it sheds."""
         ...
 
+    @property
+    def combines_rounded(self) -> bool:
+        """Whether uploads are rounded at once, even those that will be combined with others."""
+        ...
+
     def empty(self) -> Statistics:
         """Return the statistics of no observations."""
         ...
@@ -169,16 +188,24 @@ class Memory(Protocol):
         """Return theta' for the correction of the moment; None if this recipe has none."""
         ...
 
-    def uploaded(self, statistics: Statistics, reference: Array | None, /) -> Statistics:
-        """Return statistics as an agent sends them."""
+    def uploaded(
+        self, statistics: Statistics, base: Base, carried: Array | None = None, /
+    ) -> Statistics:
+        """Return statistics as an agent with this base sends them.
+
+        ``carried`` is to be subtracted from the moment (``Pending.carried``).
+        """
         ...
 
     def downloaded(self, base: Base, /) -> Statistics:
         """Return statistics as the server sends them."""
         ...
 
-    def moment_error(self, summary: Any, /) -> float:
-        """Return an upper bound on |moment - sum r x| of an upload with this summary."""
+    def moment_error(self, summary: Any, count: int, reward: float, /) -> float:
+        """Return an upper bound on |moment - sum r x| of an upload with this summary.
+
+        ``count`` is the number of its observations, ``reward`` the largest reward.
+        """
         ...
 
     def opened(self, statistics: Statistics, /) -> Statistics:

@@ -17,12 +17,15 @@ from fedbandit.core.kernels.ucb import gram_ucb, sketch_ucb, sparse_products, sp
 
 @dataclass(frozen=True, slots=True)
 class GramReading:
-    """V by its inverse (d x d) and log determinant. Solving costs O(d^2), widths O(K d^2)."""
+    """V by its inverse (d x d) and log determinant. Solving costs O(d^2), widths O(K d^2).
+
+    V is ridge I + X^T X, and at most ``shed`` more in any direction (``Gram.shed``).
+    """
 
     inverse: Array
     logdet: float
+    shed: float = 0.0
 
-    shed = 0.0
     inflation = 1.0
 
     def solve(self, y: Array) -> Array:
@@ -30,6 +33,10 @@ class GramReading:
         return self.inverse @ y
 
     estimate = solve
+
+    def shown_directions(self, ridge: float) -> float:
+        """Return d - ridge trace(V^{-1}). Cost O(d)."""
+        return len(self.inverse) - ridge * float(self.inverse.trace())
 
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms."""
@@ -87,6 +94,16 @@ class SketchReading:
     def estimate(self, moment: Array) -> Array:
         """(estimate_ridge I + S^T S)^{-1} moment."""
         return sketch_solve(self.rows, self.squares, self.estimate_ridge, moment)
+
+    def shown_directions(self, ridge: float) -> float:
+        """Return the sum of q / (ridge + q) over rows, and lost / (ridge + shed) for the others.
+
+        That is at most d, exact where nothing was shed, and else a guess on the low side: no
+        direction lost more than shed, so it takes at least lost / shed directions to lose as much.
+        """
+        lost = int(self.rows.shape[1]) * (self.estimate_ridge - ridge)
+        rows = float((self.squares / (self.squares + ridge)).sum())
+        return min(rows + lost / (ridge + self.shed), float(self.rows.shape[1]))
 
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms."""

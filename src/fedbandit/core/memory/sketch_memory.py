@@ -30,7 +30,8 @@ class SketchMemory:
     ``compensated``: V is (ridge + shed) I + S^T S, else ridge I + S^T S. Pending data is shrunk
     once it has ``buffer`` rows (default: ``size``). ``width`` is the number format of rows in
     messages. ``sizing`` lets the size of messages change, up to ``size``. The server's own sketch
-    has ``server_size`` (default: ``size``).
+    has ``server_size`` (default: ``size``). ``tells_rewards``: rounded downloads carry the sums of
+    rewards too, for radii that are computed from them.
 
     ``estimate`` is how theta is computed. ``"paper"`` solves with the V above. ``"averaged"`` has
     lost / d, the average of what the sketch has lost, in place of shed, the worst case.
@@ -60,6 +61,12 @@ class SketchMemory:
     sizing: Sizing | None = None
     longest: float = inf
     server_size: int | None = None
+    tells_rewards: bool = False
+
+    @property
+    def combines_rounded(self) -> bool:
+        """True: rounding again adds no more than rounding once."""
+        return True
 
     @property
     def capacity(self) -> int:
@@ -107,24 +114,33 @@ class SketchMemory:
         length = float(np.linalg.norm(base.theta))
         return base.theta if length <= self.longest else base.theta * (self.longest / length)
 
-    def uploaded(self, statistics: Statistics, reference: Array | None, /) -> Statistics:
-        """Return the statistics rounded to ``width`` (the moment to float32); float64 as it is."""
+    def uploaded(
+        self, statistics: Statistics, base: Base, _carried: Array | None = None, /
+    ) -> Statistics:
+        """Return the statistics rounded to ``width`` (the moment to float32); float64 as it is.
+
+        ``cut`` is counted up if theta' is longer than ``longest``.
+        """
+        reference = base.reference
+        if reference is not None and reference is not base.theta:
+            statistics = replace(statistics, cut=statistics.cut + 1)
         if self.width == "float64":
             return statistics
-        return self._sent(statistics, statistics.summary, reference, statistics.rewards)
+        return self._sent(statistics, statistics.summary, base.reference, statistics.rewards)
 
     def downloaded(self, base: Base, /) -> Statistics:
         """Return the server's statistics cut to the size of a message and rounded to ``width``.
 
-        Rounded downloads leave out the sums of rewards, which agents do not use.
+        Rounded downloads leave out the sums of rewards unless agents use them.
         """
         held: Sketch = base.statistics.summary
         size = self.size if self.sizing is None else self.sizing.size(held, self.ridge)
         short = held if size == held.size else held.resized(size)
         if short is held and self.width == "float64":
             return base.statistics
-        told = base.statistics.rewards if self.width == "float64" else NO_REWARDS
-        return self._sent(base.statistics, short, base.reference, told)
+        told = self.tells_rewards or self.width == "float64"
+        rewards = base.statistics.rewards if told else NO_REWARDS
+        return self._sent(base.statistics, short, base.reference, rewards)
 
     def _sent(
         self, whole: Statistics, short: Sketch, reference: Array | None, rewards: Rewards
@@ -136,9 +152,9 @@ class SketchMemory:
         moment = corrected(whole.moment, before=(whole.summary,), after=sent, reference=reference)
         if self.width != "float64":
             moment = values(*rounded(moment[None], "float32"), "float32")[0]
-        return Statistics(sent, moment, whole.count, rewards)
+        return Statistics(sent, moment, whole.count, rewards, whole.cut)
 
-    def moment_error(self, summary: Sketch | Narrow, /) -> float:
+    def moment_error(self, summary: Sketch | Narrow, _count: int, _reward: float, /) -> float:
         """Return shed * longest >= |E theta'| for a corrected estimate, 0 for the others."""
         return summary.shed * self.longest if self.estimate == "corrected" else 0.0
 
@@ -158,7 +174,7 @@ class SketchMemory:
         moment = corrected(both.moment, before=before, after=both.summary, reference=reference)
         if moment is both.moment:
             return both
-        return Statistics(both.summary, moment, both.count, both.rewards)
+        return replace(both, moment=moment)
 
     def check(self, statistics: Statistics, /, *, strict: bool = False) -> None:
         """Raise InvalidMessage unless the summary is a sketch of this dimension, size and width."""
