@@ -80,13 +80,13 @@ def test_there_is_a_step_from_every_schema_since_the_oldest() -> None:
 
 
 def test_a_store_of_schema_4_gets_quotas_and_a_past(old: str) -> None:
-    for column in ("rules", "mass", "snapshot", "set_back"):
+    for column in ("rules", "mass", "snapshot", "set_back", "told"):
         overwrite(old, f"ALTER TABLE models DROP COLUMN {column}")
     for column in ("since", "mass", "loose", "quarantined", "spent_at"):
         overwrite(old, f"ALTER TABLE agents DROP COLUMN {column}")
     for column in ("spent_observations", "spent_uploads"):
         overwrite(old, f"ALTER TABLE agents DROP COLUMN {column}")
-    for table in ("snapshots", "parts"):
+    for table in ("snapshots", "parts", "groups_of"):
         overwrite(old, f"DROP TABLE {table}")
     overwrite(old, "UPDATE fedbandit SET version = 4")
     opened = open_store(old)

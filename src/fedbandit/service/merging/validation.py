@@ -97,7 +97,7 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
         raise InvalidMessage(str(error), field=f"upload.{error.field}") from error
     _check_rewards(statistics.rewards, limits)
     _check_form(served, summary)
-    mass, length = _check_evidence(served, statistics)
+    mass, length, needed, floor = _weighed(statistics)
     moved = served.recipe.parts.memory.moment_error(summary, count, limits.reward)
     single = _SINGLE if isinstance(summary, Fitted) else 0.0
     most = (_LOOSE + single + room_for_rounding(summary)) * count * limits.arm_norm**2
@@ -116,6 +116,16 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise misfit("upload.moment", f"a length of {length:g}", expected)
+    most = _most_rewards(statistics, limits)
+    if isinstance(summary, Gram | Triangle):
+        pulled = moved * moved / summary.shed if summary.shed else 0.0
+        _check_matrix(statistics, sqrt(most * most + (_LOOSE + _SINGLE) * pulled))
+        return
+    most += moved / sqrt(floor) if floor > 0.0 else 0.0
+    if _is_rounded(summary) and mass > 0.0:
+        most += 2.0**-23 * length / sqrt(UNSEEN * mass)
+    if not needed <= most**2:
+        raise _unexplained(f"{sqrt(needed):g}", most)
 
 
 def _is_rounded(summary: object) -> bool:
@@ -256,39 +266,35 @@ def _said(summary: object) -> str:
             return f"a {type(summary).__name__}"
 
 
-def _check_evidence(served: Served, statistics: Statistics) -> tuple[float, float]:
-    """Return the mass, what the trace is at least, and |moment|.
+def _weighed(statistics: Statistics) -> tuple[float, float, float, float]:
+    """Return what the trace is at least, |moment|, m^T A^-1 m, and the least eigenvalue of A.
 
-    Raises InvalidMessage unless arms explain the moment. In the norm |y| = sqrt(y^T A^-1 y), one of
-    ``count`` rewards is at most as long as these are together, R sqrt(count) at the most. What a
-    correction or rounding to float32 moved it by comes on top: e / sqrt(f) for a length of e, where
-    f is the least eigenvalue of A there.
+    In the norm |y| = sqrt(y^T A^-1 y), the moment is at most as long as its rewards are together.
+    What a correction or rounding to float32 moved it by, at most e, comes on top: e / sqrt(f), where
+    f is the least eigenvalue of A where that can be. A matrix is asked by ``_check_matrix``.
     """
-    summary, moment, count = statistics.summary, statistics.moment, statistics.count
-    squares = served.model.limits.reward**2 * count
-    if statistics.rewards.count == count:  # it says how large they were
-        squares = min(squares, statistics.rewards.squares)
-    most = sqrt((_LOOSE + _SINGLE) * squares)
-    moved = served.recipe.parts.memory.moment_error(summary, count, served.model.limits.reward)
+    summary, moment = statistics.summary, statistics.moment
     match summary:
         case Gram() | Triangle():
-            pulled = moved * moved / summary.shed if summary.shed else 0.0
-            _check_matrix(statistics, sqrt(most * most + (_LOOSE + _SINGLE) * pulled))
-            return float(summary.matrix.trace()), sqrt(float(moment @ moment))
+            weighed = float(summary.matrix.trace()), sqrt(float(moment @ moment)), 0.0, 0.0
         case Sketch() | Narrow():
-            mass, length, needed, floor = _sketch_evidence(summary, moment)
+            weighed = _sketch_evidence(summary, moment)
         case LossyRows() | Fitted():
-            mass, length, needed, floor = lossy_evidence(summary, moment)
+            weighed = lossy_evidence(summary, moment)
         case _:
             raise TypeError(f"no evidence in a {type(summary).__name__}")
-    if not isfinite(mass):
-        raise misfit("upload.summary.rows", f"a trace of {mass}", "a finite one")
-    most += moved / sqrt(floor) if floor > 0.0 else 0.0
-    if _is_rounded(summary) and mass > 0.0:
-        most += 2.0**-23 * length / sqrt(UNSEEN * mass)
-    if not needed <= most**2:
-        raise _unexplained(f"{sqrt(needed):g}", most)
-    return mass, length
+    if not isfinite(weighed[0]):
+        field = at_fault(statistics)
+        raise misfit(field, f"a trace of {weighed[0]}", "a finite one")
+    return weighed
+
+
+def _most_rewards(statistics: Statistics, limits: Limits) -> float:
+    """Return the most that the root of the sum of squared rewards can be: as told, or by R."""
+    squares = limits.reward**2 * statistics.count
+    if statistics.rewards.count == statistics.count:
+        squares = min(squares, statistics.rewards.squares)
+    return sqrt((_LOOSE + _SINGLE) * squares)
 
 
 def _sketch_evidence(sketch: Sketch | Narrow, moment: Array) -> tuple[float, float, float, float]:

@@ -27,7 +27,7 @@ _COLUMNS: Final = {
         "mass {real} NOT NULL DEFAULT 0",
         "snapshot {real} NOT NULL DEFAULT 0",
         "set_back {integer} NOT NULL DEFAULT 0",
-        "told {blob} NOT NULL DEFAULT ''",
+        "told {blob}",
     ),
     "agents": (
         "since {real} NOT NULL DEFAULT 0",

@@ -367,7 +367,7 @@ def _model(row: Sequence[Any]) -> Model:
         snapshot=snapshot,
         set_back=set_back,
         groups=rules.groups,
-        told=bytes(told),
+        told=bytes(told or b""),
     )
 
 
