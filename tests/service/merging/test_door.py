@@ -60,7 +60,7 @@ LEAN = fb.FSCLB(
         (0.5, 2.0, 0.0, "upload.summary.lost"),  # more than count and the longest arm leave
         (0.1, 0.9, 0.0, "upload.summary.lost"),  # more than d times what was shed
         (0.9, 0.0, 0.0, "upload.summary.shed"),  # shed without a loss
-        (0.9, 0.9, 9.0, "upload.moment"),
+        (0.4, 0.9, 9.0, "upload.moment"),
         (np.nan, 0.0, 0.0, "upload.summary.shed"),
         (0.0, None, 0.0, "upload.summary.lost"),
     ],

@@ -270,8 +270,8 @@ def _weighed(statistics: Statistics) -> tuple[float, float, float, float]:
     """Return what the trace is at least, |moment|, m^T A^-1 m, and the least eigenvalue of A.
 
     In the norm |y| = sqrt(y^T A^-1 y), the moment is at most as long as its rewards are together.
-    What a correction or rounding to float32 moved it by, at most e, comes on top: e / sqrt(f), where
-    f is the least eigenvalue of A where that can be. A matrix is asked by ``_check_matrix``.
+    What a correction or rounding to float32 moved it by, at most e, comes on top: e / sqrt(f), with
+    f the least eigenvalue of A where that can be. A matrix is asked by ``_check_matrix``.
     """
     summary, moment = statistics.summary, statistics.moment
     match summary:
