@@ -20,7 +20,7 @@ BUILDS: dict[str, Callable[[], fb.Recipe]] = {
     ),
     "FSCLB.lean": lambda: fb.FSCLB.lean(dimension=D, agents=M),
     "FSCLB.lean, small": lambda: fb.FSCLB.lean(
-        dimension=D, agents=M, sketch_size=3, server_size=5, radius="tight"
+        dimension=D, agents=M, sketch_size=3, radius="tight"
     ),
     "FedLinUCB": lambda: fb.FedLinUCB(dimension=D, agents=M),
     "FedLinUCB, auto": lambda: fb.FedLinUCB(dimension=D, agents=M, radius="auto"),

@@ -125,7 +125,7 @@ def test_spec_as_a_value_takes_values() -> None:
         (
             {"recipes.sketch.radius": []},
             InvalidParameter,
-            ['; expected a number or "paper" or "ti'],
+            ['; expected a number or "auto" or "pa'],
         ),
         ({"recipes.sketch.sketch_size": GONE}, InvalidParameter, ["sketch_size is missing"]),
         ({"recipes.sketch.sketch_size": 9}, InvalidParameter, ["recipes.sketch.sketch_size"]),
