@@ -27,6 +27,19 @@ def acquire(path: Path, *, mode: int = 0o600) -> int | None:
     return handle
 
 
+def is_at(handle: int, path: Path) -> bool:
+    """Return whether the file behind a handle still has this name: not deleted, moved, replaced."""
+    return is_file(os.fstat(handle), path)
+
+
+def is_file(file: os.stat_result, path: Path) -> bool:
+    """Return whether a file, by what ``fstat`` said of it, has this name."""
+    try:
+        return os.path.samestat(file, os.stat(path))
+    except OSError:
+        return False
+
+
 def release(handle: int) -> None:
     """Let other processes lock the file."""
     os.close(handle)

@@ -34,9 +34,11 @@ def add_trials(add: Add, *, quick: str) -> None:
     add("--quick", action="store_true", help=f"few and short trials: {quick}")
 
 
-def add_cafile(add: Add) -> None:
-    """Add --cafile, for a coordinator whose certificate is signed by a private authority."""
+def add_trust(add: Add) -> None:
+    """Add --cafile, for a private authority, and --insecure-coordinator, for none at all."""
     add("--cafile", metavar="PEM", help="certificates to trust with https, not the system's")
+    told = "send tokens over http to another machine too, where anybody on the way can read them"
+    add("--insecure-coordinator", action="store_true", help=told)
 
 
 def add_state_dir(add: Add) -> None:

@@ -37,6 +37,7 @@ def connect(
     durability: Durability = "process",
     timeout: float = 10.0,
     cafile: str | None = None,
+    insecure: bool = False,
 ) -> ConnectedAgent:
     """Return an agent that decides here and learns together with all others of its model.
 
@@ -52,6 +53,8 @@ def connect(
     ``"process"`` (kill -9) or of the ``"machine"`` (power loss; each reward then waits for the
     disk). ``timeout``: seconds of every wait for the network, which only the first connect and the
     background thread do. ``cafile``: certificates to trust with https in place of the system's.
+    ``insecure``: send the token over http to another machine too, where anybody on the way can read
+    it; without this, such a ``url`` is refused.
     """
     transport = HttpTransport(
         url,
@@ -60,6 +63,7 @@ def connect(
         token=token,
         timeout=real("timeout", timeout),
         cafile=cafile,
+        insecure=insecure,
     )
     state = open_state(
         transport,
@@ -116,12 +120,14 @@ def open_state(
             state_dir=place,
         )
         if found is not None:
-            log.write_to(found.journal, state.snapshot)
+            assert place is not None
+            log.write_to(found.journal, state.snapshot, hold_again=place.hold_again)
             if found.format < FORMAT:
                 with suppress(OutputError):  # it can be read as it is; a later rewrite will do
                     log.rewrite()
         elif place is not None:
-            log.write_to(place.begin(state.snapshot()), state.snapshot)
+            made = place.begin(state.snapshot())
+            log.write_to(made, state.snapshot, hold_again=place.hold_again)
         undo.pop_all()
     return state
 

@@ -51,6 +51,7 @@ class HttpTransport:
         token: str | None,
         timeout: float,
         cafile: str | None = None,
+        insecure: bool = False,
     ) -> None:
         self._secure, self._host, self._port, prefix = _address(url)
         self._prefix = f"{prefix}/v1/models/{model}/agents/{agent}/"
@@ -58,6 +59,8 @@ class HttpTransport:
         self._headers = {"Accept": MEDIA_TYPE}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {_token(token)}"
+            if not (self._secure or insecure or _is_loopback(self._host)):
+                raise _readable_token(url)
         self._timeout, self._cafile = timeout, cafile
         if self._secure and cafile is not None:
             _check_certificates(cafile)
@@ -131,6 +134,23 @@ class HttpTransport:
         if status == 401:
             fix = f"Give the token of this very agent, as made by: {self._make}."
         return Refused(f"{answered} {fix} {_AGAIN}", status=status, field=field)
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether a host is this machine by its very name or number."""
+    from ipaddress import ip_address
+
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _readable_token(url: str) -> InvalidParameter:
+    got = f"{url!r}, over which anybody on the way can read the token"
+    fix = "Give an https address; or, if only a private network lies between, insecure=True "
+    fix += "(a command's --insecure-coordinator)."
+    expected = "https, or this machine"
+    return InvalidParameter(complaint("url", got=got, expected=expected, fix=fix))
 
 
 def _is_distrust(said: object) -> bool:

@@ -67,12 +67,14 @@ def make_app(agent: ConnectedAgent, names: HostNames = LOCAL) -> Starlette:
         Route("/docs", _docs, methods=["GET"]),
     ]
     handlers = {FedbanditError: _refuse, HTTPException: _refuse_http}
-    return Starlette(
+    app = Starlette(
         routes=routes,
         lifespan=lifespan,
         exception_handlers=handlers,
         middleware=[Middleware(HostCheck, names=names)],
     )
+    app.router.redirect_slashes = False
+    return app
 
 
 class _Endpoints:

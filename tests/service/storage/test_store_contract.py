@@ -1,5 +1,6 @@
 """The contract of every store, on SQLite and on a real PostgreSQL, and what is theirs alone."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -52,6 +53,18 @@ def test_what_is_there_is_opened_again_without_making_it(store: Store, store_url
     again = open_store(store_url)
     assert again.models() == [NEWS]
     again.close()
+
+
+def test_the_files_of_a_new_store_are_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        store = open_store(f"sqlite:///{tmp_path}/c.db", create=True)
+        store.create(NEWS, NEWS_STATE)
+        assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
+        assert len(list(tmp_path.iterdir())) == 3  # the file, its log, the log's index
+        store.close()
+    finally:
+        os.umask(before)
 
 
 def test_pinging_waits_for_the_disk(sqlite_url: Callable[[], str]) -> None:

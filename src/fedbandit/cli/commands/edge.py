@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
-from fedbandit.cli.options import add_cafile, add_state_dir
+from fedbandit.cli.options import add_state_dir, add_trust
 from fedbandit.cli.serving import add_allow_host, add_listen, announce, log_to_stderr
 from fedbandit.cli.values import above_zero, number_or_none, positive
 from fedbandit.errors import DataError, InvalidParameter, complaint
@@ -44,7 +44,7 @@ def _define(add: Add) -> None:
     add("--token-file", type=Path, metavar="FILE", help=told)
     add_state_dir(add)
     _define_rewards(add)
-    add_cafile(add)
+    add_trust(add)
     told = "allow other addresses than loopback; a sidecar has no tokens and no TLS"
     add("--insecure", action="store_true", help=told)
     add_allow_host(add)
@@ -87,6 +87,7 @@ def _execute(arguments: Namespace) -> None:
         max_open=arguments.max_open,
         durability=arguments.durability,
         cafile=arguments.cafile,
+        insecure=arguments.insecure_coordinator,
     )
     serve(
         agent,

@@ -1,6 +1,7 @@
 """``fedbandit model``: the models that a coordinator serves, managed in its store."""
 
 import inspect
+import os
 import sys
 import time
 from argparse import Namespace
@@ -167,7 +168,8 @@ def _export(arguments: Namespace) -> None:
     with opened_store(arguments) as store:
         data = archive_bytes(store.archive(arguments.name))
     try:
-        with arguments.out.open("xb") as file:
+        # of its owner alone: hashes of tokens are in it
+        with open(arguments.out, "xb", opener=lambda path, how: os.open(path, how, 0o600)) as file:
             file.write(data)
     except OSError as error:
         raise OutputError(f"export: cannot write: {error}. Choose another file.") from error

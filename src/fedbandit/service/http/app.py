@@ -62,7 +62,9 @@ def app_of(coordinator: Coordinator) -> Starlette:
         HTTPException: endpoints.refuse_http,
         Exception: endpoints.fail,
     }
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    app.router.redirect_slashes = False  # it would send agents to the Host that a request names
+    return app
 
 
 class _Endpoints:

@@ -1,5 +1,6 @@
 """SQLite: one file, in write-ahead mode, with every commit on disk before it is acknowledged."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -101,6 +102,8 @@ class Sqlite:
             return None
 
     def _connect(self) -> sqlite3.Connection:
+        if self._create:
+            _make_private(self._path)
         connection = sqlite3.connect(
             self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
         )
@@ -113,6 +116,12 @@ class Sqlite:
             connection.close()
             raise
         return connection
+
+
+def _make_private(path: Path) -> None:
+    """Create the file for its owner alone; SQLite gives the log beside it the same rights."""
+    with suppress(OSError):  # it is there, or SQLite says better what is wrong
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode=0o600))
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
