@@ -44,11 +44,12 @@ from fedbandit.service.http.app import app_of
 from fedbandit.service.merging.queue import MergeQueue
 from fedbandit.service.merging.sync import Answer, ModelRef, SyncRequest
 from fedbandit.service.models.model import new_model
-from fedbandit.service.serve import _config, _listener, _serve
+from fedbandit.service.serve import _config, _gate, _listener
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Archive, Store
 from fedbandit.service.storage.opening import open_store
 from fedbandit.service.tokens import new_token
+from fedbandit.web.gate import serve_behind
 
 DIMENSION, SKETCH, REGISTERED = 100, 40, 10_000
 RECIPE = fb.FSCLB(dimension=DIMENSION, sketch_size=SKETCH, agents=100)
@@ -180,8 +181,9 @@ class Echo:
 def _run(app: Starlette) -> None:
     listener = _listener(Address(host="127.0.0.1", port=0))
     print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-    server = uvicorn.Server(_config(app, Settings()))
-    asyncio.run(_serve(server, listener, idle_seconds=60.0))
+    settings = Settings(idle_seconds=60.0)
+    config = _config(app, settings)
+    asyncio.run(serve_behind([_gate(listener, config, settings)], uvicorn.Server(config)))
 
 
 def main() -> None:

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Literal, TypeVar
 
@@ -20,11 +21,13 @@ from fedbandit.service.models.model import Served, recipe_of, server_at
 from fedbandit.service.refusal import Refusal, not_now, other_format, unauthorised
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store, Token
-from fedbandit.service.tokens import digest_of, opens
+from fedbandit.service.tokens import bearer_in, digest_of, opens
+from fedbandit.web.guests import Guest
 
 T = TypeVar("T")
 _How = Literal["read", "written"]
 _REMEMBERED = 20_000
+_TOGETHER = 64  # tokens looked for at a time
 _START_SECONDS, _READY_SECONDS = 75.0, 5.0  # for a check; the first one starts and compiles
 _READY_FOR = 1.0
 _LAST_SECONDS = 1.0  # for batches under way when all connections are closed
@@ -36,9 +39,9 @@ class Coordinator:
 
     ``queue`` has uploads merged; by default in threads of this process.
 
-    ``told_to_stop`` says whether the program has been asked to end, ``connected`` how many
-    connections there are. ``abandoned`` is True once it has stopped with a thread still waiting for
-    the store.
+    ``told_to_stop`` says whether the program has been asked to end, ``has_room`` whether another
+    connection would be accepted. ``abandoned`` is True once it has stopped with a thread still
+    waiting for the store.
     """
 
     def __init__(
@@ -48,17 +51,18 @@ class Coordinator:
         *,
         queue: MergeQueue | None = None,
         told_to_stop: Callable[[], bool] = lambda: False,
-        connected: Callable[[], int] = lambda: 0,
+        has_room: Callable[[], bool] = lambda: True,
     ) -> None:
         self.settings, self.metrics, self.turns = settings, Metrics(), Turns(settings)
         self.abandoned = False
-        self._told_to_stop, self._connected, self._stopped = told_to_stop, connected, False
+        self._told_to_stop, self._has_room, self._stopped = told_to_stop, has_room, False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
         self._queue = queue or MergeQueue(StoreMerger(store))
         self._asking: set[Future[Any]] = set()
         self._tokens: dict[bytes, tuple[float, Token]] = {}
-        self._admitted: set[tuple[bytes | None, str | None, str | None]] = set()
+        self._sought: dict[bytes, asyncio.Future[Token | None]] = {}
+        self._admitted: dict[bytes, tuple[str | None, str | None]] = {}
         self._models: dict[str, tuple[float, Served]] = {}
         self._away: set[_How] = set()
         self._ready_until = 0.0
@@ -68,18 +72,25 @@ class Coordinator:
         """Whether new syncs are refused because it is about to end."""
         return self._stopped or self._told_to_stop()
 
-    def check_crowd(self) -> None:
-        """Raise Refusal (503), which closes the connection, if there are more than there may be."""
-        if self._connected() > self.settings.connections:
-            raise not_now("coordinator", "too many connections are open", closes=True)
+    def knows(self, head: bytes) -> bool:
+        """Return whether a request, by its head, has a token that was good once."""
+        found = bearer_in(head)
+        return found is not None and digest_of(found) in self._admitted
 
     async def admit(
-        self, secret: str, *, model: str | None, agent: str | None, asked_again: bool = False
+        self,
+        secret: str,
+        *,
+        model: str | None,
+        agent: str | None,
+        asked_again: bool = False,
+        guest: Guest | None = None,
     ) -> bytes | None:
         """Raise Refusal (401) unless the token opens this agent of this model; return its digest.
 
         With ``asked_again``, a token that was good once for these names will do: the store is asked
-        again before anything is changed or revealed. None if no tokens are asked for.
+        again before anything is changed or revealed. None if no tokens are asked for. ``guest`` is
+        the connection, which may be cut off while it waits to be refused.
 
         A refusal takes ``refusal_seconds`` and a look into the store, whatever was found or
         remembered, so that its time reveals nothing.
@@ -87,17 +98,19 @@ class Coordinator:
         if self.settings.open:
             return None
         began, digest = time.monotonic(), digest_of(secret)
-        if asked_again and (digest, model, agent) in self._admitted:
+        if asked_again and self._admitted.get(digest) == (model, agent):
             return digest
         token = self._remembered(digest)
         if not opens(token, digest, model=model, agent=agent):  # or not known: all the same
             token = await self._read_token(digest)
             if not opens(token, digest, model=model, agent=agent):
+                if guest is not None:
+                    guest.refuse()
                 await asyncio.sleep(began + self.settings.refusal_seconds - time.monotonic())
                 raise unauthorised(admin=model is None)
         if len(self._admitted) >= _REMEMBERED:
             self._admitted.clear()
-        self._admitted.add((digest, model, agent))
+        self._admitted[digest] = (model, agent)
         return digest
 
     async def check_token(self, digest: bytes | None, *, model: str, agent: str) -> None:
@@ -110,7 +123,7 @@ class Coordinator:
             return
         token = self._remembered(digest) or await self._read_token(digest)
         if not opens(token, digest, model=model, agent=agent):
-            self._admitted.discard((digest, model, agent))
+            self._admitted.pop(digest, None)
             raise unauthorised()
 
     async def served(self, name: str) -> Served:
@@ -137,7 +150,7 @@ class Coordinator:
             answer = await self._queue.take(ref, SyncRequest(agent, body, token))
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
-                self._admitted.discard((token, served.model.name, agent))
+                self._admitted.pop(token, None)
                 self._tokens.pop(token, None)
             raise
         except ModelGone as error:
@@ -182,6 +195,9 @@ class Coordinator:
         """
         if self.stopping:
             raise not_now("coordinator", "it is stopping")
+        if not self._has_room():
+            raise not_now("coordinator", "no other connection would be accepted")
+        self.turns.check_queue()
         if time.monotonic() < self._ready_until:
             return
         await self._asked(self._store.models)
@@ -220,7 +236,12 @@ class Coordinator:
         return known if until > time.monotonic() else None
 
     async def _read_token(self, digest: bytes) -> Token | None:
-        token = await self._asked(lambda: self._store.token(digest))
+        """Return a token by a look into the store, together with others that are sought now."""
+        if digest not in self._sought:
+            first, self._sought[digest] = not self._sought, asyncio.Future()
+            if first:
+                self._seeking = asyncio.create_task(self._read_tokens())
+        token = await asyncio.shield(self._sought[digest])
         if token is None:
             self._tokens.pop(digest, None)
             return None
@@ -228,6 +249,21 @@ class Coordinator:
             self._tokens.clear()
         self._tokens[digest] = (time.monotonic() + self.settings.remember_seconds, token)
         return token
+
+    async def _read_tokens(self) -> None:
+        """Look for tokens until none is sought, many in one thread: changing threads costs most."""
+        while self._sought:
+            digests = [*self._sought][:_TOGETHER]
+            try:
+                found = await self._asked(partial(_found, self._store, digests))
+            except Exception as error:  # goes to all who wait for it
+                for digest in digests:
+                    sought = self._sought.pop(digest)
+                    sought.set_exception(error)
+                    sought.exception()  # those who waited may have left
+                continue
+            for digest, token in zip(digests, found, strict=True):
+                self._sought.pop(digest).set_result(token)
 
     async def _asked(self, ask: Callable[[], T]) -> T:
         """Run a question to the store in a thread and return its answer."""
@@ -265,6 +301,10 @@ class Coordinator:
         if how in self._away:
             self._away.discard(how)
             _log.warning("the store can be %s again", how)
+
+
+def _found(store: Store, digests: Sequence[bytes]) -> list[Token | None]:
+    return [store.token(digest) for digest in digests]
 
 
 def _download(

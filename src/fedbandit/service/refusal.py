@@ -10,29 +10,32 @@ from fedbandit.service.models.deduplication import ForgottenLife
 from fedbandit.service.settings import RETRY_AFTER
 from fedbandit.web.errors import error_response
 
+_CLOSING = (
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+)
+
 
 class Refusal(Exception):
     """A request that is answered with a 4xx, or with 429 or 503 and when to try again."""
 
-    def __init__(
-        self, status: HTTPStatus, field: str, message: str, *, closes: bool = False
-    ) -> None:
+    def __init__(self, status: HTTPStatus, field: str, message: str) -> None:
         super().__init__(message)
-        self.status, self.field, self._closes = status, field, closes
+        self.status, self.field = status, field
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle it, for the merge worker: an exception's own way drops status and field."""
         return Refusal, (self.status, self.field, str(self)), self.__dict__
 
     def response(self) -> Response:
-        """Return the answer. What may not have been read to its end closes the connection."""
+        """Return the answer. It closes a connection that has no token, or may not be read on."""
         headers = {"Cache-Control": "no-store"}
         if self.status is HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = "Bearer"
         if self.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
             headers["Retry-After"] = str(RETRY_AFTER)
-        unread = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        if self._closes or self.status in unread:
+        if self.status in _CLOSING:
             headers["Connection"] = "close"
         return error_response(self.status, self.field, str(self), headers)
 
@@ -44,9 +47,9 @@ def unauthorised(*, admin: bool = False) -> Refusal:
     return Refusal(HTTPStatus.UNAUTHORIZED, "authorization", message)
 
 
-def not_now(field: str, message: str, *, closes: bool = False) -> Refusal:
-    """Return the answer that asks to come back later, on another connection if it ``closes``."""
-    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, field, message, closes=closes)
+def not_now(field: str, message: str) -> Refusal:
+    """Return the answer that asks to come back later."""
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, field, message)
 
 
 def too_many(field: str, message: str) -> Refusal:

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import os
 import socket
+import ssl
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
+from dataclasses import replace
 
 import uvicorn
 from starlette.applications import Starlette
@@ -19,7 +20,14 @@ from fedbandit.service.merging.supervisor import WorkerMerger
 from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
-from fedbandit.web.listening import listen, stop_on_signals, url_of, uvicorn_config
+from fedbandit.web.gate import Gate, Patience, serve_behind
+from fedbandit.web.listening import (
+    listen,
+    stop_on_signals,
+    url_of,
+    uvicorn_config,
+    within_handles,
+)
 
 _KEEP_ALIVE = 20
 _LOOK_SECONDS = 0.1
@@ -42,6 +50,7 @@ def serve(
     ``announce`` is called with the address once it can be reached. If the store keeps a thread
     waiting beyond that, the process exits here, as by kill -9: nothing acknowledged is lost.
     """
+    settings = replace(settings, bounds=within_handles(settings.bounds))
     check_exposure(address, tls=tls is not None, tokens=not settings.open, insecure=insecure)
     context = tls.context() if tls else None
     store = open_store(url, create=True)
@@ -50,23 +59,23 @@ def serve(
     except BaseException:
         store.close()
         raise
+    gates: list[Gate] = []
     coordinator = Coordinator(
         store,
         settings,
         queue=MergeQueue(WorkerMerger(url, writers=store.writers)),
         told_to_stop=lambda: server.should_exit,
-        connected=lambda: len(server.server_state.connections),
+        has_room=lambda: all(gate.has_room() for gate in gates),
     )
     config = _config(guarded(coordinator, address), settings)
-    config.load()
-    config.ssl = context
+    gates.append(_gate(listener, config, settings, context, coordinator.knows))
     server = uvicorn.Server(config)
 
     async def run() -> None:
         stop_on_signals(server)
         if await _started(coordinator, told_to_stop=lambda: server.should_exit):
             announce(url_of(listener, secure=tls is not None))
-            await _serve(server, listener, idle_seconds=settings.idle_seconds)
+            await serve_behind(gates, server)
 
     with threadpool_limits(limits=1):  # the same bits on any number of cores, and no spinning
         asyncio.run(run())
@@ -99,38 +108,26 @@ async def _start(coordinator: Coordinator) -> None:
 
 
 def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
-    return uvicorn_config(
+    config = uvicorn_config(
         app,
         stop_seconds=int(settings.stop_seconds),
         timeout_keep_alive=_KEEP_ALIVE,
     )
+    config.load()
+    return config
+
+
+def _gate(
+    listener: socket.socket,
+    config: uvicorn.Config,
+    settings: Settings,
+    tls: ssl.SSLContext | None = None,
+    trusts: Callable[[bytes], bool] = lambda _: False,
+) -> Gate:
+    patience = Patience(idle=settings.idle_seconds)
+    bounds = settings.bounds
+    return Gate(listener, config, bounds=bounds, patience=patience, tls=tls, trusts=trusts)
 
 
 def _listener(address: Address) -> socket.socket:
     return listen(address.host, address.port)
-
-
-async def _serve(server: uvicorn.Server, listener: socket.socket, *, idle_seconds: float) -> None:
-    sweeping = asyncio.create_task(_sweep(server, idle_seconds))
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        sweeping.cancel()
-
-
-async def _sweep(server: uvicorn.Server, idle_seconds: float) -> None:
-    """Cut off connections that never finish the head of a request, or never read their answer."""
-    seen: WeakKeyDictionary[object, tuple[object, float]] = WeakKeyDictionary()
-    while True:
-        await asyncio.sleep(min(1.0, idle_seconds))
-        now = asyncio.get_running_loop().time()
-        for connection in list(server.server_state.connections):
-            cycle = getattr(connection, "cycle", None)
-            if cycle is not None and not cycle.response_complete:
-                seen.pop(connection, None)
-                continue
-            before, since = seen.setdefault(connection, (cycle, now))
-            if before is not cycle:
-                seen[connection] = (cycle, now)
-            elif now - since > idle_seconds:
-                connection.transport.abort()

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from fedbandit.web.guests import BOUNDS, Bounds
+
 RETRY_AFTER: Final = 1
 
 
@@ -19,7 +21,7 @@ class Settings:
     and recipes read from the store are believed; a revoked token is refused after that at the
     latest, and merges nothing at once. ``refusal_seconds``: from the head of a request to the
     answer that its token is not good for it. ``stop_seconds``: for what was accepted, when
-    told to stop. ``connections``: open at once; requests on more of them are answered 503.
+    told to stop. ``bounds``: connections open at once.
     """
 
     open: bool = False
@@ -32,4 +34,4 @@ class Settings:
     remember_seconds: float = 1.0
     refusal_seconds: float = 0.05
     stop_seconds: float = 5.0
-    connections: int = 4096
+    bounds: Bounds = BOUNDS

@@ -5,6 +5,7 @@ whether or not the model or agent exists. Random tokens need no slow hash: they 
 """
 
 import hmac
+import re
 import secrets
 import time
 from hashlib import sha256
@@ -44,10 +45,17 @@ def bearer(header: str) -> str:
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 
+def bearer_in(head: bytes) -> str | None:
+    """Return the token in the bytes of a request's head; None if there is none."""
+    found = _BEARER.search(head)
+    return None if found is None else str(found[1], "latin-1")
+
+
 def _joined(model: str | None, agent: str | None) -> bytes:
     """Return model and agent as bytes of one length, None apart from every name."""
     words = "" if model is None or agent is None else f"{model}/{agent}"
     return sha256(words.encode("utf-8", "surrogateescape")).digest()
 
 
+_BEARER = re.compile(rb"\nauthorization: *bearer +([!-~]+) *\r?\n", re.IGNORECASE)
 _NO_TOKEN = Token(digest=bytes(32), name="", model="", agent="", created=0.0)

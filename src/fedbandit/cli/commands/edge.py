@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_state_dir, add_trust
-from fedbandit.cli.serving import add_allow_host, add_listen, announce, log_to_stderr
+from fedbandit.cli.serving import (
+    add_allow_host,
+    add_idle_seconds,
+    add_listen,
+    announce,
+    log_to_stderr,
+)
 from fedbandit.cli.values import above_zero, number_or_none, positive
 from fedbandit.errors import DataError, InvalidParameter, complaint
 
@@ -48,6 +54,7 @@ def _define(add: Add) -> None:
     told = "allow other addresses than loopback; a sidecar has no tokens and no TLS"
     add("--insecure", action="store_true", help=told)
     add_allow_host(add)
+    add_idle_seconds(add)
 
 
 def _define_rewards(add: Add) -> None:
@@ -70,6 +77,7 @@ def _execute(arguments: Namespace) -> None:
     from fedbandit.client import connect
     from fedbandit.edge.serve import serve
     from fedbandit.service.http.address import read_address
+    from fedbandit.web.gate import Patience
 
     address = read_address(arguments.listen)
     _check_exposure(address, insecure=arguments.insecure)
@@ -94,6 +102,7 @@ def _execute(arguments: Namespace) -> None:
         host=address.host,
         port=address.port,
         allowed=arguments.allow_host,
+        patience=Patience(idle=arguments.idle_seconds),
         announce=announce("ranking"),
     )
 

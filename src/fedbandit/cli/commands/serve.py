@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_store, store_url
-from fedbandit.cli.serving import add_allow_host, add_listen, announce, log_to_stderr
+from fedbandit.cli.serving import (
+    add_allow_host,
+    add_idle_seconds,
+    add_listen,
+    announce,
+    log_to_stderr,
+)
 from fedbandit.cli.values import positive, seconds
 from fedbandit.errors import InvalidParameter
 
@@ -35,14 +41,16 @@ def _define(add: Add) -> None:
     add("--queue", type=positive, default=256, metavar="N", help=told)
     told = "seconds in which the body of a request has to arrive (default: 10)"
     add("--body-seconds", type=seconds, default=10.0, metavar="S", help=told)
-    told = "seconds after which a connection without a request is closed (default: 30)"
-    add("--idle-seconds", type=seconds, default=30.0, metavar="S", help=told)
+    add_idle_seconds(add)
+    told = "connections of one address that have no request admitted yet (default: 256)"
+    add("--per-address", type=positive, default=256, metavar="N", help=told)
 
 
 def _execute(arguments: Namespace) -> None:
     from fedbandit.service.http.address import read_address
     from fedbandit.service.serve import serve
     from fedbandit.service.settings import Settings
+    from fedbandit.web.guests import Bounds
 
     address, tls = read_address(arguments.listen), _tls(arguments)
     settings = Settings(
@@ -51,6 +59,7 @@ def _execute(arguments: Namespace) -> None:
         queue=arguments.queue,
         body_seconds=arguments.body_seconds,
         idle_seconds=arguments.idle_seconds,
+        bounds=Bounds(per_address=arguments.per_address),
     )
     log_to_stderr()
     serve(

@@ -23,6 +23,8 @@ from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.tokens import bearer
 from fedbandit.terms import NAME_RULE, is_name
+from fedbandit.web import gate
+from fedbandit.web.gate import guest_of
 from fedbandit.web.openapi import PAGE_HEADERS
 
 _AGENT = "/v1/models/{model}/agents/{agent}"
@@ -90,6 +92,7 @@ class _Endpoints:
         except Refusal:
             await coordinator.check_token(token, model=model, agent=agent)
             raise
+        gate.admit(request.scope)  # if it had no token to show
         sent = answer.body
         coordinator.metrics.synced(
             model,
@@ -107,6 +110,7 @@ class _Endpoints:
         with coordinator.turns.talking(model, agent):
             served = await coordinator.served(model)
             body = await coordinator.joined(served, agent, _have(request), _format(request))
+        gate.admit(request.scope)
         coordinator.metrics.count("fedbandit_states_total", model=model)
         coordinator.metrics.count("fedbandit_sent_bytes_total", len(body), model=model)
         return Response(body, media_type=wire.MEDIA_TYPE, headers={"Cache-Control": "no-store"})
@@ -119,7 +123,9 @@ class _Endpoints:
     async def metrics(self, request: Request) -> Response:
         """Show the metrics, to admins."""
         secret = bearer(_header(request, b"authorization"))
-        await self._coordinator.admit(secret, model=None, agent=None)
+        guest = guest_of(request.scope)
+        await self._coordinator.admit(secret, model=None, agent=None, guest=guest)
+        gate.admit(request.scope)
         return Response(await self._coordinator.metrics_text(), media_type=CONTENT_TYPE)
 
     async def refuse(self, request: Request, error: Exception) -> Response:
@@ -151,12 +157,13 @@ class _Endpoints:
         self, request: Request, *, asked_again: bool
     ) -> tuple[str, str, bytes | None]:
         """Return model, agent and the digest of a token that is good for them."""
-        self._coordinator.check_crowd()
         model, agent = request.path_params["model"], request.path_params["agent"]
         secret = bearer(_header(request, b"authorization"))
         token = await self._coordinator.admit(
-            secret, model=model, agent=agent, asked_again=asked_again
+            secret, model=model, agent=agent, asked_again=asked_again, guest=guest_of(request.scope)
         )
+        if token is not None:
+            gate.admit(request.scope)
         _check_names(model, agent)
         return model, agent, token
 
