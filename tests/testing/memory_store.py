@@ -1,5 +1,6 @@
 """A store without SQL, as somebody else would write it: everything in one dictionary."""
 
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -39,7 +40,11 @@ class LockedModel:
         return self.new.state
 
     def opened(self, digests: Collection[bytes]) -> dict[bytes, str]:
-        return {each.digest: str(each.agent) for each in self.new.tokens if each.digest in digests}
+        return {
+            each.digest: str(each.agent)
+            for each in self.new.tokens
+            if each.digest in digests and not each.code and not each.is_over(time.time())
+        }
 
     def merged_uploads(self, agents: Collection[str]) -> dict[str, MergedUploads]:
         return {agent: self.new.merged.get(agent, MergedUploads()) for agent in agents}
@@ -127,6 +132,25 @@ class MemoryStore:
             for model, found in self._place.models.items():
                 kept = [each for each in found.tokens if each.name != name]
                 self._place.models[model] = replace(found, tokens=kept)
+
+    def succeed(self, digest: bytes, successor: Token, *, ends: float | None) -> bool:
+        with self._place.lock:
+            old = self.token(digest)
+            if old is None:
+                return False
+            self.add_token(successor)
+            self.revoke(old.name)
+            if ends is not None:
+                left = ends if old.expires is None else min(old.expires, ends)
+                self.add_token(replace(old, expires=left))
+            return True
+
+    def note_uses(self, uses: Mapping[bytes, float]) -> None:
+        with self._place.lock:
+            for digest, when in uses.items():
+                if (found := self.token(digest)) is not None:
+                    self.revoke(found.name)
+                    self.add_token(replace(found, used=when))
 
     def ping(self) -> None:
         pass

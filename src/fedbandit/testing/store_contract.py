@@ -1,7 +1,9 @@
 """What every store of a coordinator must do."""
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -155,6 +157,56 @@ class StoreContract:
         assert store.tokens() == [ADMIN, shop_token]
         store.create(NEWS, NEWS_STATE)
         assert store.state("news") == (NEWS, NEWS_STATE)
+
+    def test_a_lock_says_nothing_of_tokens_that_are_over_and_of_codes(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        good = replace(PHONE, expires=time.time() + 1e6)
+        over = replace(PHONE, digest=b"3" * 32, name="over", expires=time.time() - 1.0)
+        code = replace(PHONE, digest=b"4" * 32, name="code", code=True)
+        for token in (good, over, code):
+            store.add_token(token)
+        with store.lock("news") as locked:
+            found = locked.opened([each.digest for each in (good, over, code)])
+        assert found == {good.digest: "phone-7"}
+
+    def test_a_token_is_kept_with_all_its_times(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        token = replace(PHONE, expires=7.25, used=6.5, lifetime=86400.0, code=True)
+        store.add_token(token)
+        assert store.token(PHONE.digest) == token
+        assert store.tokens() == store.archive("news").tokens == [token]
+
+    def test_a_token_that_has_a_successor_ends(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.add_token(PHONE)
+        heirs = [replace(PHONE, digest=bytes([k] * 32), name=f"heir-{k}") for k in range(1, 6)]
+        assert store.succeed(PHONE.digest, heirs[0], ends=50.0)
+        assert store.token(PHONE.digest) == replace(PHONE, expires=50.0)
+        assert store.succeed(PHONE.digest, heirs[1], ends=70.0)  # no later than it would have
+        assert store.token(PHONE.digest) == replace(PHONE, expires=50.0)
+        assert store.succeed(PHONE.digest, heirs[2], ends=None)
+        assert store.token(PHONE.digest) is None
+        assert not store.succeed(PHONE.digest, heirs[3], ends=None)  # once
+        assert [each.name for each in store.tokens()] == ["heir-1", "heir-2", "heir-3"]
+        with pytest.raises(InvalidParameter):
+            store.succeed(heirs[0].digest, replace(heirs[4], name="heir-2"), ends=None)
+        assert store.token(heirs[0].digest) == heirs[0]
+
+    def test_of_many_that_redeem_one_code_one_gets_a_token(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.add_token(replace(PHONE, code=True))
+        heirs = [replace(PHONE, digest=bytes([k] * 32), name=f"heir-{k}") for k in range(1, 9)]
+        with ThreadPoolExecutor(8) as pool:
+            won = list(pool.map(lambda heir: store.succeed(PHONE.digest, heir, ends=None), heirs))
+        assert won.count(True) == 1
+        assert store.tokens() == [heirs[won.index(True)]]
+
+    def test_uses_of_tokens_are_noted(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.add_token(PHONE)
+        store.add_token(ADMIN)
+        store.note_uses({PHONE.digest: 9.5, b"unknown" + bytes(25): 9.5})
+        assert store.tokens() == [ADMIN, replace(PHONE, used=9.5)]
 
     def test_tokens_are_found_by_their_digest_until_they_are_revoked(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)

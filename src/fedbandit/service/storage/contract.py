@@ -39,6 +39,9 @@ class Token:
     """Who may talk: the SHA-256 of a token, and the one agent of the one model that it opens.
 
     ``name`` is what people call it by; it is not secret. An admin token has no model and no agent.
+    Times are in seconds since 1970: ``expires``, and ``used`` last, to a minute or so; None for
+    never. ``lifetime``: seconds that a successor is good for; None for ever. ``code``: it opens
+    nothing, and can be exchanged for a token, once.
     """
 
     digest: bytes
@@ -46,6 +49,14 @@ class Token:
     model: str | None
     agent: str | None
     created: float
+    expires: float | None = None
+    used: float | None = None
+    lifetime: float | None = None
+    code: bool = False
+
+    def is_over(self, now: float) -> bool:
+        """Return whether it has expired."""
+        return self.expires is not None and self.expires <= now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +87,10 @@ class Locked(Protocol):
         ...
 
     def opened(self, digests: Collection[bytes]) -> dict[bytes, str]:
-        """Return the agents of this model that tokens open, by digest; leave unknown ones out."""
+        """Return the agents of this model that tokens open now, by digest.
+
+        Unknown and expired ones are left out, and so are codes.
+        """
         ...
 
     def merged_uploads(self, agents: Collection[str]) -> dict[str, MergedUploads]:
@@ -161,6 +175,18 @@ class Store(Protocol):
 
     def revoke(self, name: str) -> None:
         """Delete a token by its name."""
+        ...
+
+    def succeed(self, digest: bytes, successor: Token, *, ends: float | None) -> bool:
+        """Add a successor to the token with this digest; return False if there is no such token.
+
+        The old one expires at ``ends``, unless it does before; None: it is deleted. Of several that
+        ask at once for a token that is deleted, one gets a successor.
+        """
+        ...
+
+    def note_uses(self, uses: Mapping[bytes, float]) -> None:
+        """Note when tokens were last used, by digest; leave unknown ones out."""
         ...
 
     def ping(self) -> None:

@@ -13,7 +13,7 @@ from fedbandit.errors import StoreError
 from fedbandit.service.models.model import current_fingerprint
 from fedbandit.service.storage.database import Database, Session
 
-SCHEMA: Final = 4
+SCHEMA: Final = 5
 
 
 def _identify_by_what_decides(session: Session) -> None:
@@ -26,7 +26,18 @@ def _identify_by_what_decides(session: Session) -> None:
             session.run("UPDATE models SET fingerprint = ? WHERE name = ?", (new, name))
 
 
-MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {3: _identify_by_what_decides}
+def _let_tokens_live(session: Session) -> None:
+    """4 to 5: tokens expire, are noted when used, have successors; some are enrolment codes."""
+    real, integer = session.dialect.real, session.dialect.integer
+    for column in (f"expires {real}", f"used {real}", f"lifetime {real}"):
+        session.run(f"ALTER TABLE tokens ADD COLUMN {column}")
+    session.run(f"ALTER TABLE tokens ADD COLUMN code {integer} NOT NULL DEFAULT 0")
+
+
+MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
+    3: _identify_by_what_decides,
+    4: _let_tokens_live,
+}
 
 
 def migrate(

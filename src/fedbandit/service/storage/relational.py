@@ -1,5 +1,6 @@
 """The store in SQL, on any ``Database``. What each method promises is written in ``contract``."""
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -25,7 +26,8 @@ _TABLES = (
         digest {blob} NOT NULL, state {blob} NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS tokens (
         digest {blob} PRIMARY KEY, name TEXT NOT NULL UNIQUE, model TEXT, agent TEXT,
-        created {real} NOT NULL)""",
+        created {real} NOT NULL, expires {real}, used {real}, lifetime {real},
+        code {integer} NOT NULL DEFAULT 0)""",
     """CREATE TABLE IF NOT EXISTS agents (
         model TEXT NOT NULL, agent TEXT NOT NULL, known {integer} NOT NULL,
         floor {integer} NOT NULL, uploads {integer} NOT NULL, observations {integer} NOT NULL,
@@ -36,7 +38,8 @@ _MODEL = (
     "name, incarnation, recipe, params, fingerprint, "
     "arm_norm, reward, most, version, count, created"
 )
-_TOKEN = "digest, name, model, agent, created"
+_TOKEN = "digest, name, model, agent, created, expires, used, lifetime, code"
+_TOKEN_INSERT = f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _AGENT = "lives, known, floor, uploads, observations, received, seen"
 _AGENT_UPSERT = (
     f"INSERT INTO agents (model, agent, {_AGENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -124,19 +127,14 @@ class SqlStore:
         with self._writing(f"Model {archive.model.name!r}, or one of its tokens") as session:
             _insert_model(session, archive.model, archive.state)
             _upsert_merged(session, archive.model.name, archive.merged)
-            session.run_many(
-                f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)",
-                [_token_values(token) for token in archive.tokens],
-            )
+            session.run_many(_TOKEN_INSERT, [_token_values(token) for token in archive.tokens])
 
     def add_token(self, token: Token) -> None:
         """Add a token; its model has to exist."""
         with self._writing(f"Token {token.name!r}") as session:
             if token.model is not None:
                 _select_model(session, token.model, lock=session.dialect.lock)
-            session.run(
-                f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)", _token_values(token)
-            )
+            session.run(_TOKEN_INSERT, _token_values(token))
 
     def token(self, digest: bytes) -> Token | None:
         """Return the token with this digest, or None."""
@@ -156,6 +154,26 @@ class SqlStore:
             if not session.run("DELETE FROM tokens WHERE name = ? RETURNING name", (name,)):
                 names = [row[0] for row in session.run("SELECT name FROM tokens")]
                 raise unknown("token", name, names)
+
+    def succeed(self, digest: bytes, successor: Token, *, ends: float | None) -> bool:
+        """Add a successor to a token, which ends then, or is deleted."""
+        with self._writing(f"Token {successor.name!r}") as session:
+            lock = session.dialect.lock
+            found = session.run(f"SELECT expires FROM tokens WHERE digest = ?{lock}", (digest,))
+            if not found:
+                return False
+            session.run(_TOKEN_INSERT, _token_values(successor))
+            if ends is None:
+                session.run("DELETE FROM tokens WHERE digest = ?", (digest,))
+            elif found[0][0] is None or found[0][0] > ends:
+                session.run("UPDATE tokens SET expires = ? WHERE digest = ?", (ends, digest))
+        return True
+
+    def note_uses(self, uses: Mapping[bytes, float]) -> None:
+        """Note when tokens were last used."""
+        with self._database.session("write") as session:
+            rows = [(when, digest) for digest, when in sorted(uses.items())]
+            session.run_many("UPDATE tokens SET used = ? WHERE digest = ?", rows)
 
     def ping(self) -> None:
         """Raise StoreError unless the store can be read and written, the disk included."""
@@ -193,8 +211,9 @@ class LockedModel:
         if not digests:
             return {}
         rows = self._session.run(
-            f"SELECT digest, agent FROM tokens WHERE digest IN ({_places(digests)}) AND model = ?",
-            [*digests, self.model.name],
+            f"SELECT digest, agent FROM tokens WHERE digest IN ({_places(digests)}) AND model = ? "
+            "AND code = 0 AND (expires IS NULL OR expires > ?)",
+            [*digests, self.model.name, time.time()],
         )
         return {bytes(digest): agent for digest, agent in rows}
 
@@ -317,9 +336,21 @@ def _model(row: Sequence[Any]) -> Model:
 
 
 def _token(row: Row) -> Token:
-    digest, name, model, agent, created = row
-    return Token(digest=bytes(digest), name=name, model=model, agent=agent, created=created)
+    digest, name, model, agent, created, expires, used, lifetime, code = row
+    return Token(
+        digest=bytes(digest),
+        name=name,
+        model=model,
+        agent=agent,
+        created=created,
+        expires=expires,
+        used=used,
+        lifetime=lifetime,
+        code=bool(code),
+    )
 
 
 def _token_values(token: Token) -> tuple[Any, ...]:
-    return (token.digest, token.name, token.model, token.agent, token.created)
+    whom = (token.digest, token.name, token.model, token.agent)
+    when = (token.created, token.expires, token.used, token.lifetime)
+    return (*whom, *when, int(token.code))
