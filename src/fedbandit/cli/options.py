@@ -4,6 +4,7 @@ import os
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from fedbandit.service.storage.contract import Store
 
 STORE_VARIABLE = "FEDBANDIT_STORE"
+AUDIT_VARIABLE = "FEDBANDIT_AUDIT"
 DEFAULT_STORE = "sqlite:///fedbandit.db"
 
 
@@ -55,6 +57,27 @@ def add_store(add: Add) -> None:
         help="the coordinator's database, sqlite:///PATH or postgresql://... "
         f"(default: ${STORE_VARIABLE}, or {DEFAULT_STORE})",
     )
+
+
+def add_audit(add: Add) -> None:
+    """Add --audit."""
+    told = f"file to which a line is added about what is done (default: ${AUDIT_VARIABLE}, or none)"
+    add("--audit", type=Path, metavar="FILE", help=told)
+
+
+def audit_file(arguments: Namespace) -> Path | None:
+    """Return the audit log that the arguments or the environment name."""
+    given = os.environ.get(AUDIT_VARIABLE)
+    return arguments.audit or (Path(given) if given else None)
+
+
+def audited(arguments: Namespace, what: str, **more: object) -> None:
+    """Add a line to the audit log, if there is one."""
+    from fedbandit.service.access.audit import note_locally
+
+    path = audit_file(arguments)
+    if path is not None:
+        note_locally(path, what, **more)
 
 
 def store_url(arguments: Namespace) -> str:

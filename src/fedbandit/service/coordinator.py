@@ -3,15 +3,17 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Literal, TypeVar
 
 from fedbandit import wire
 from fedbandit.core.messages import Download
-from fedbandit.errors import InvalidState, LocalError, UnknownName
+from fedbandit.errors import InvalidParameter, InvalidState, LocalError, UnknownName
+from fedbandit.service.access.audit import AuditLog
+from fedbandit.service.access.authentication import Authentication
 from fedbandit.service.admission import Turns
 from fedbandit.service.merging.batch import StoreMerger
 from fedbandit.service.merging.queue import MergeQueue, NotInTime
@@ -21,13 +23,11 @@ from fedbandit.service.models.model import Served, recipe_of, server_at
 from fedbandit.service.refusal import Refusal, not_now, other_format, unauthorised
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store, Token
-from fedbandit.service.tokens import bearer_in, digest_of, opens
-from fedbandit.web.guests import Guest
+from fedbandit.service.tokens import token_of
 
 T = TypeVar("T")
 _How = Literal["read", "written"]
-_REMEMBERED = 20_000
-_TOGETHER = 64  # tokens looked for at a time
+_NOTE_SECONDS = 60.0
 _START_SECONDS, _READY_SECONDS = 75.0, 5.0  # for a check; the first one starts and compiles
 _READY_FOR = 1.0
 _LAST_SECONDS = 1.0  # for batches under way when all connections are closed
@@ -41,7 +41,7 @@ class Coordinator:
 
     ``told_to_stop`` says whether the program has been asked to end, ``has_room`` whether another
     connection would be accepted. ``abandoned`` is True once it has stopped with a thread still
-    waiting for the store.
+    waiting for the store. ``audit`` is told what was done, and closed at the end.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Coordinator:
         queue: MergeQueue | None = None,
         told_to_stop: Callable[[], bool] = lambda: False,
         has_room: Callable[[], bool] = lambda: True,
+        audit: AuditLog | None = None,
     ) -> None:
         self.settings, self.metrics, self.turns = settings, Metrics(), Turns(settings)
         self.abandoned = False
@@ -60,9 +61,7 @@ class Coordinator:
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
         self._queue = queue or MergeQueue(StoreMerger(store))
         self._asking: set[Future[Any]] = set()
-        self._tokens: dict[bytes, tuple[float, Token]] = {}
-        self._sought: dict[bytes, asyncio.Future[Token | None]] = {}
-        self._admitted: dict[bytes, tuple[str | None, str | None]] = {}
+        self.authentication, self.audit = Authentication(store, settings, self._asked), audit
         self._models: dict[str, tuple[float, Served]] = {}
         self._away: set[_How] = set()
         self._ready_until = 0.0
@@ -72,59 +71,35 @@ class Coordinator:
         """Whether new syncs are refused because it is about to end."""
         return self._stopped or self._told_to_stop()
 
-    def knows(self, head: bytes) -> bool:
-        """Return whether a request, by its head, has a token that was good once."""
-        found = bearer_in(head)
-        return found is not None and digest_of(found) in self._admitted
+    async def enrol(self, given: Token, digest: bytes) -> Token:
+        """Store another token of an agent, which showed a code or a token, and return it.
 
-    async def admit(
-        self,
-        secret: str,
-        *,
-        model: str | None,
-        agent: str | None,
-        asked_again: bool = False,
-        guest: Guest | None = None,
-    ) -> bytes | None:
-        """Raise Refusal (401) unless the token opens this agent of this model; return its digest.
-
-        With ``asked_again``, a token that was good once for these names will do: the store is asked
-        again before anything is changed or revealed. None if no tokens are asked for. ``guest`` is
-        the connection, which may be cut off while it waits to be refused.
-
-        A refusal takes ``refusal_seconds`` and a look into the store, whatever was found or
-        remembered, so that its time reveals nothing.
+        A code is used up by that. A token stays good for ``overlap_seconds``, so that an answer
+        that is lost leaves the agent with one that is good. Raises Refusal (401) if what was given
+        has been used up meanwhile, 409 if this digest is there already.
         """
-        if self.settings.open:
-            return None
-        began, digest = time.monotonic(), digest_of(secret)
-        if asked_again and self._admitted.get(digest) == (model, agent):
-            return digest
-        token = self._remembered(digest)
-        if not opens(token, digest, model=model, agent=agent):  # or not known: all the same
-            token = await self._read_token(digest)
-            if not opens(token, digest, model=model, agent=agent):
-                if guest is not None:
-                    guest.refuse()
-                await asyncio.sleep(began + self.settings.refusal_seconds - time.monotonic())
-                raise unauthorised(admin=model is None)
-        if len(self._admitted) >= _REMEMBERED:
-            self._admitted.clear()
-        self._admitted[digest] = (model, agent)
-        return digest
-
-    async def check_token(self, digest: bytes | None, *, model: str, agent: str) -> None:
-        """Raise Refusal (401) if a token that was good once was revoked since.
-
-        Called before another refusal, which would reveal something about the model. The store is
-        asked once in ``remember_seconds``, as for other tokens.
-        """
-        if digest is None:
-            return
-        token = self._remembered(digest) or await self._read_token(digest)
-        if not opens(token, digest, model=model, agent=agent):
-            self._admitted.pop(digest, None)
+        made = token_of(digest, model=given.model, agent=given.agent, lifetime=given.lifetime)
+        ends = None if given.code else time.time() + self.settings.overlap_seconds
+        try:
+            there = await self._asked(lambda: self._store.succeed(given.digest, made, ends=ends))
+        except InvalidParameter as error:
+            raise Refusal(HTTPStatus.CONFLICT, "digest", "it is there already") from error
+        self.authentication.forget(given.digest)
+        if not there:
             raise unauthorised()
+        return made
+
+    async def note_uses(self) -> None:
+        """Write down now and then which tokens were used, until it is cancelled."""
+        while True:
+            await asyncio.sleep(_NOTE_SECONDS)
+            await self._note_uses()
+
+    async def _note_uses(self) -> None:
+        uses = self.authentication.take_uses()
+        if uses:
+            with suppress(Refusal):  # the store is away, which is told elsewhere
+                await self._asked(lambda: self._store.note_uses(uses))
 
     async def served(self, name: str) -> Served:
         """Return a model; raise Refusal (404) if there is none."""
@@ -150,8 +125,7 @@ class Coordinator:
             answer = await self._queue.take(ref, SyncRequest(agent, body, token))
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
-                self._admitted.pop(token, None)
-                self._tokens.pop(token, None)
+                self.authentication.forget(token)
             raise
         except ModelGone as error:
             raise self._replaced(served.model.name) from error
@@ -226,44 +200,13 @@ class Coordinator:
         What is given up was not acknowledged: its senders will send it again.
         """
         self._stopped = True
+        await self._note_uses()
         finished = await self._queue.stop(_LAST_SECONDS)
         self.abandoned = not finished or any(not each.done() for each in [*self._asking])
         self._reads.shutdown(wait=not self.abandoned, cancel_futures=True)
         self._store.close()
-
-    def _remembered(self, digest: bytes) -> Token | None:
-        until, known = self._tokens.get(digest, (0.0, None))
-        return known if until > time.monotonic() else None
-
-    async def _read_token(self, digest: bytes) -> Token | None:
-        """Return a token by a look into the store, together with others that are sought now."""
-        if digest not in self._sought:
-            first, self._sought[digest] = not self._sought, asyncio.Future()
-            if first:
-                self._seeking = asyncio.create_task(self._read_tokens())
-        token = await asyncio.shield(self._sought[digest])
-        if token is None:
-            self._tokens.pop(digest, None)
-            return None
-        if len(self._tokens) >= _REMEMBERED:
-            self._tokens.clear()
-        self._tokens[digest] = (time.monotonic() + self.settings.remember_seconds, token)
-        return token
-
-    async def _read_tokens(self) -> None:
-        """Look for tokens until none is sought, many in one thread: changing threads costs most."""
-        while self._sought:
-            digests = [*self._sought][:_TOGETHER]
-            try:
-                found = await self._asked(partial(_found, self._store, digests))
-            except Exception as error:  # goes to all who wait for it
-                for digest in digests:
-                    sought = self._sought.pop(digest)
-                    sought.set_exception(error)
-                    sought.exception()  # those who waited may have left
-                continue
-            for digest, token in zip(digests, found, strict=True):
-                self._sought.pop(digest).set_result(token)
+        if self.audit is not None:
+            await asyncio.to_thread(self.audit.close)
 
     async def _asked(self, ask: Callable[[], T]) -> T:
         """Run a question to the store in a thread and return its answer."""
@@ -272,7 +215,7 @@ class Coordinator:
             self._asking.add(asking)
             asking.add_done_callback(self._asking.discard)
             answer = await asyncio.wrap_future(asking)
-        except UnknownName:
+        except (UnknownName, InvalidParameter):
             raise
         except LocalError as error:
             raise self._store_away("read", error) from error
@@ -301,10 +244,6 @@ class Coordinator:
         if how in self._away:
             self._away.discard(how)
             _log.warning("the store can be %s again", how)
-
-
-def _found(store: Store, digests: Sequence[bytes]) -> list[Token | None]:
-    return [store.token(digest) for digest in digests]
 
 
 def _download(

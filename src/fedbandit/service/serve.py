@@ -3,17 +3,22 @@
 import asyncio
 import logging
 import os
+import signal
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 import uvicorn
 from starlette.applications import Starlette
 from threadpoolctl import threadpool_limits
 
+from fedbandit.errors import InvalidParameter
+from fedbandit.service.access.audit import AuditLog
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address, Tls, check_exposure
+from fedbandit.service.http.app import app_of, watching_app
 from fedbandit.service.http.guard import guarded
 from fedbandit.service.merging.queue import MergeQueue
 from fedbandit.service.merging.supervisor import WorkerMerger
@@ -43,36 +48,53 @@ def serve(
     settings: Settings,
     tls: Tls | None = None,
     insecure: bool = False,
+    admin: Address | None = None,
+    audit: AuditLog | None = None,
     announce: Callable[[str], None] = print,
 ) -> None:
     """Serve the store at a URL until SIGTERM or SIGINT; then finish what was accepted, and return.
 
-    ``announce`` is called with the address once it can be reached. If the store keeps a thread
-    waiting beyond that, the process exits here, as by kill -9: nothing acknowledged is lost.
+    ``admin``: where to answer operators (/metrics, /readyz, /docs); None: at ``address`` as well.
+    ``audit`` is told what is done. ``announce`` is called with the address once it can be reached.
+    SIGHUP has the certificate's files read again. If the store keeps a thread waiting beyond the
+    end, the process exits here, as by kill -9: nothing acknowledged is lost.
     """
     settings = replace(settings, bounds=within_handles(settings.bounds))
-    check_exposure(address, tls=tls is not None, tokens=not settings.open, insecure=insecure)
+    tokens = not settings.open
+    check_exposure(address, tls=tls is not None, tokens=tokens, insecure=insecure)
+    if admin is not None:
+        check_exposure(admin, tls=tls is not None, tokens=tokens, insecure=insecure)
     context = tls.context() if tls else None
     store = open_store(url, create=True)
-    try:
-        listener = _listener(address)
-    except BaseException:
-        store.close()
-        raise
+    with ExitStack() as undo:
+        undo.callback(store.close)
+        listener = undo.enter_context(listen(address.host, address.port))
+        watching = undo.enter_context(listen(admin.host, admin.port)) if admin else None
+        undo.pop_all()
     gates: list[Gate] = []
     coordinator = Coordinator(
         store,
         settings,
         queue=MergeQueue(WorkerMerger(url, writers=store.writers)),
         told_to_stop=lambda: server.should_exit,
-        has_room=lambda: all(gate.has_room() for gate in gates),
+        has_room=lambda: all(gate.has_room() for gate in gates[:1]),
+        audit=audit,
     )
-    config = _config(guarded(coordinator, address), settings)
-    gates.append(_gate(listener, config, settings, context, coordinator.knows))
+    app = guarded(coordinator, address, app_of(coordinator, watched=admin is None))
+    config = _config(app, settings)
+    trusts = coordinator.authentication.knows
+    gates.append(_gate(listener, config, settings, context, trusts))
+    if admin is not None and watching is not None:
+        app = guarded(coordinator, admin, watching_app(coordinator))
+        secure = None if admin.is_loopback else context
+        gates.append(_gate(watching, _config(app, settings), settings, secure, trusts))
     server = uvicorn.Server(config)
 
     async def run() -> None:
         stop_on_signals(server)
+        if tls is not None:
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGHUP, _read_again, tls, gates)
         if await _started(coordinator, told_to_stop=lambda: server.should_exit):
             announce(url_of(listener, secure=tls is not None))
             await serve_behind(gates, server)
@@ -82,6 +104,19 @@ def serve(
     if coordinator.abandoned:
         logging.shutdown()
         os._exit(0)
+
+
+def _read_again(tls: Tls, gates: Sequence[Gate]) -> None:
+    """Use the certificate's files as they are now; go on with the old ones if they cannot be."""
+    try:
+        context = tls.context()
+    except InvalidParameter as error:
+        _log.error("the certificate was not changed: %s", error)
+        return
+    for gate in gates:
+        if gate.tls is not None:
+            gate.tls = context
+    _log.warning("the certificate was read again")
 
 
 async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]) -> bool:
@@ -127,7 +162,3 @@ def _gate(
     patience = Patience(idle=settings.idle_seconds)
     bounds = settings.bounds
     return Gate(listener, config, bounds=bounds, patience=patience, tls=tls, trusts=trusts)
-
-
-def _listener(address: Address) -> socket.socket:
-    return listen(address.host, address.port)

@@ -21,7 +21,8 @@ class Settings:
     and recipes read from the store are believed; a revoked token is refused after that at the
     latest, and merges nothing at once. ``refusal_seconds``: from the head of a request to the
     answer that its token is not good for it. ``stop_seconds``: for what was accepted, when
-    told to stop. ``bounds``: connections open at once.
+    told to stop. ``overlap_seconds``: that a token stays good once its agent has asked for another.
+    ``bounds``: connections open at once.
     """
 
     open: bool = False
@@ -34,4 +35,5 @@ class Settings:
     remember_seconds: float = 1.0
     refusal_seconds: float = 0.05
     stop_seconds: float = 5.0
+    overlap_seconds: float = 86_400.0
     bounds: Bounds = BOUNDS

@@ -18,7 +18,7 @@ from fedbandit.cli.serving import (
     log_to_stderr,
 )
 from fedbandit.cli.values import above_zero, number_or_none, positive
-from fedbandit.errors import DataError, InvalidParameter, complaint
+from fedbandit.errors import InvalidParameter, complaint
 
 if TYPE_CHECKING:
     from fedbandit.service.http.address import Address
@@ -46,8 +46,10 @@ def _define(add: Add) -> None:
     add("--coordinator", default=COORDINATOR, metavar="URL", help=told)
     add_listen(add, "127.0.0.1:8401")
     add("--agent", metavar="NAME", help="name of this agent (default: this machine's name)")
-    told = f"file with the agent's token (default: ${VARIABLE}, or none)"
+    told = f"file with the agent's token, which may be replaced (default: ${VARIABLE}, or none)"
     add("--token-file", type=Path, metavar="FILE", help=told)
+    told = "client certificate and its key, to show in place of a token"
+    add("--certificate", metavar="PEM", help=told)
     add_state_dir(add)
     _define_rewards(add)
     add_trust(add)
@@ -95,6 +97,7 @@ def _execute(arguments: Namespace) -> None:
         max_open=arguments.max_open,
         durability=arguments.durability,
         cafile=arguments.cafile,
+        certificate=arguments.certificate,
         insecure=arguments.insecure_coordinator,
     )
     serve(
@@ -122,15 +125,9 @@ def machine_name(host: str) -> str:
     return plain or "agent"
 
 
-def _token(file: Path | None) -> str | None:
-    if file is None:
-        return os.environ.get(VARIABLE) or None
-    try:
-        return file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        expected, fix = "a file with a token in it", "Check the path after --token-file."
-        message = complaint("token file", got=str(error), expected=expected, fix=fix)
-        raise DataError(message) from error
+def _token(file: Path | None) -> str | Path | None:
+    """Return the token in the environment, or the file, which is read again when it changes."""
+    return os.environ.get(VARIABLE) or None if file is None else file
 
 
 EDGE = Command(

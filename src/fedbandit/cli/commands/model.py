@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedbandit.cli.command import Add, Command
-from fedbandit.cli.options import add_store, opened_store
+from fedbandit.cli.options import add_audit, add_store, audited, opened_store
 from fedbandit.cli.settings import add_set, settings
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import positive, positive_or_auto, whole_number
@@ -39,6 +39,7 @@ fedbandit model delete news --yes"""
 def _name(add: Add) -> None:
     add("name", metavar="NAME", help="name of the model")
     add_store(add)
+    add_audit(add)
 
 
 def _define_create(add: Add) -> None:
@@ -73,6 +74,7 @@ def _create(arguments: Namespace) -> None:
     model, state = new_model(arguments.name, recipe, limits=limits)
     with opened_store(arguments, create=True) as store:
         store.create(model, state)
+    audited(arguments, "model created", model=model.name)
     print(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}")
 
 
@@ -154,6 +156,7 @@ def _delete(arguments: Namespace) -> None:
                 f"copy, first: fedbandit model export {model.name} --out FILE."
             )
         store.delete(arguments.name)
+    audited(arguments, "model deleted", model=model.name)
     print(f"{model.name}: deleted, with {model.version} uploads and its tokens")
 
 
@@ -173,6 +176,7 @@ def _export(arguments: Namespace) -> None:
             file.write(data)
     except OSError as error:
         raise OutputError(f"export: cannot write: {error}. Choose another file.") from error
+    audited(arguments, "model exported", model=arguments.name, bytes=len(data))
     print(f"{arguments.out}: {len(data):,} bytes, model {arguments.name}")
 
 
@@ -186,6 +190,7 @@ def _define_import(add: Add) -> None:
         "without its tokens: make new ones with fedbandit token create",
     )
     add_store(add)
+    add_audit(add)
 
 
 def _import(arguments: Namespace) -> None:
@@ -204,6 +209,7 @@ def _import(arguments: Namespace) -> None:
         left = len(read_archive(data).tokens) - len(archive.tokens)
     with opened_store(arguments, create=True) as store:
         store.install(archive)
+    audited(arguments, "model imported", model=archive.model.name, tokens=len(archive.tokens))
     _say_imported(archive.model, kept=len(archive.tokens), left=left)
 
 
