@@ -25,7 +25,15 @@ from tests.client.twin import Twin, joined_to
 D = 6
 RECIPES = {
     "FSCLB": fb.FSCLB(dimension=D, sketch_size=3, agents=4),
-    "FSCLB.lean": fb.FSCLB.lean(dimension=D, agents=4),
+    "FSCLB.lean": fb.FSCLB(  # as it was then
+        dimension=D,
+        sketch_size="auto",
+        agents=4,
+        cadence="buffered",
+        estimate="corrected",
+        wire="int8",
+        budget=150,
+    ),
     "FedLinUCB": fb.FedLinUCB(dimension=D, agents=4),
 }
 JOURNALS = Path(__file__).with_name("journals")

@@ -76,7 +76,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "radius: 'paper' .*; got estimate='averaged'. Use radius='tight' or a number",
     ),
     ("FSCLB.lean", {"radius": "paper"}, "radius: 'paper' .* Use radius='tight' or a number"),
-    ("FSCLB.lean", {"budget": 100}, "budget must be at least 125 bytes.*; got 100"),
+    ("FSCLB.lean", {"budget": 100}, "budget must be at least 148 bytes.*; got 100"),
     ("FSCLB.lean", {"sketch_size": 3, "budget": 500}, "budget must be left out .*; got 500"),
     ("FSCLB.lean", {"dimension": 0}, "dimension must be a whole number .*; got 0"),
     ("FSCLB.lean", {"dimension": "5"}, "dimension must be a whole number .*; got '5'"),
@@ -132,11 +132,8 @@ def test_a_lean_recipe_is_one_of_fsclb(recipe: fb.Recipe) -> None:
     params = json.loads(json.dumps(recipe.params))
     assert params == recipe.params
     assert fb.RECIPES[recipe.name](**params) == recipe
-    assert (params["cadence"], params["estimate"], params["wire"]) == (
-        "buffered",
-        "corrected",
-        "int8",
-    )
+    assert (params["cadence"], params["estimate"]) == ("buffered", "corrected")
+    assert (params["wire"], params["compensation"]) == ("fitted", "coordinates")
     again = pickle.loads(pickle.dumps(recipe))
     assert again == recipe
     assert hash(again) == hash(recipe)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.memory.contract import Memory
+from fedbandit.core.memory.lossy.summary import LossyGram
 from fedbandit.core.statistics import Base
 from tests.core.histories import assert_psd_order, histories
 
@@ -41,8 +42,10 @@ def observed(recipe: fb.Recipe, arms: Array, rewards: Sequence[float]) -> fb.Sta
     return server.statistics
 
 
-def dense(summary: fb.Sketch | fb.Gram) -> Array:
-    return summary.matrix if isinstance(summary, fb.Gram) else summary.rows.T @ summary.rows
+def dense(summary: fb.Sketch | fb.Gram | LossyGram) -> Array:
+    if isinstance(summary, fb.Gram | LossyGram):
+        return summary.matrix
+    return summary.rows.T @ summary.rows
 
 
 @every_recipe
@@ -72,6 +75,9 @@ def test_scaled_statistics_are_those_of_lighter_observations(
     assert less.count == whole.count
     if isinstance(less.summary, fb.Sketch):
         lifted = dense(less.summary) + less.summary.shed * np.eye(D)
+        assert_psd_order(share * arms.T @ arms, lifted, scale=scale)
+    if isinstance(less.summary, LossyGram):
+        lifted = less.summary.weight * less.summary.matrix + np.diag(less.summary.bound)
         assert_psd_order(share * arms.T @ arms, lifted, scale=scale)
     recipe.parts.memory.check(less)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from fedbandit.core.checks import (
 from fedbandit.core.kernels.linalg import Array, fits
 from fedbandit.core.kernels.sparse import SparseArms, SparseLike
 from fedbandit.core.memory.contract import Pending, Reading
+from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.messages import Collect, Download, Message, Upload
 from fedbandit.core.parts.choice import Chosen, Policy
@@ -128,13 +130,14 @@ class Agent:
         self._decisions += len(batch)
         return chosen
 
-    def observe(self, arm: int | ArrayLike, reward: float) -> Upload | None:
+    def observe(self, arm: int | ArrayLike, reward: float, *, pack: bool = True) -> Upload | None:
         """Learn the reward of a played arm; return an upload if one is due (Alg. 1 lines 5-20).
 
         ``arm`` is an index into the arms of the last ``choose``, or the d features of the arm, for
         rewards that arrive after later decisions. The observations in a returned upload are no
-        longer pending: the caller must deliver it to the server, exactly once. Raises, and changes
-        nothing, for an arm or a reward that is not valid.
+        longer pending: the caller must deliver it to the server, exactly once. With ``pack=False``
+        it is in full precision, so that it can be ``combined``; call ``packed`` before sending.
+        Raises, and changes nothing, for an arm or a reward that is not valid.
         """
         reward = checked_reward(reward)
         x, squared_width = self._played(arm)
@@ -151,7 +154,7 @@ class Agent:
         if parts.own_data:
             self._decide_on_own_data()
         if pending.growth_exceeds(parts.trigger.threshold(pending.count)):
-            return self._upload()
+            return self._upload(pack=pack)
         return None
 
     def receive(self, message: Message) -> Upload | None:
@@ -160,7 +163,7 @@ class Agent:
         A download that is not newer than the agent's is ignored.
         """
         if isinstance(message, Collect):
-            return self._upload()
+            return self.collect()
         if not isinstance(message, Download):
             raise InvalidMessage(
                 complaint(
@@ -178,6 +181,10 @@ class Agent:
             if self._parts.own_data:
                 self._decide_on_own_data()
         return None
+
+    def collect(self, *, pack: bool = True) -> Upload:
+        """Return everything pending as an upload, due or not; ``pack`` as in ``observe``."""
+        return self._upload(pack=pack)
 
     def keep(self, upload: Upload) -> None:
         """Decide with an undelivered upload of its own too, until the next download.
@@ -213,9 +220,9 @@ class Agent:
     def packed(self, upload: Upload) -> Upload:
         """Return an upload of this agent rounded for sending, if it is not rounded already."""
         self._check_own(upload, "packed")
-        if isinstance(upload.summary, Narrow):
+        if isinstance(upload.summary, Narrow | Fitted):
             return upload
-        sent = self._parts.memory.uploaded(upload.statistics, self._base.reference)
+        sent = self._parts.memory.uploaded(upload.statistics, self._base)
         return Upload(self.index, sent)
 
     def state(self) -> State:
@@ -319,7 +326,7 @@ class Agent:
         else:
             self._start_pending()
 
-    def _upload(self) -> Upload:
+    def _upload(self, *, pack: bool) -> Upload:
         """Return the pending observations as an upload, and start again with none pending.
 
         Agents that decide on their own data add the upload to their base.
@@ -327,7 +334,11 @@ class Agent:
         memory, base, pending = self._parts.memory, self._base, self._pending
         summary = pending.summary()  # before the moment is read: shedding may correct it
         observed = Statistics(summary, pending.moment, pending.count, self._pending_rewards())
-        upload = Upload(self.index, memory.uploaded(observed, base.reference))
+        if pack:
+            observed = memory.uploaded(observed, base, pending.carried)
+        elif pending.carried is not None:
+            observed = replace(observed, moment=pending.moment - pending.carried)
+        upload = Upload(self.index, observed)
         if self._parts.own_data:
             merged = memory.merged(base.statistics, [upload.statistics], None)
             self._adopt(merged, version=self._version)

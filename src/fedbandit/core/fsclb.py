@@ -1,11 +1,14 @@
 """FSCLB, the paper's algorithm, and ``FSCLB.lean``, our way to run it."""
 
 from functools import partial
-from typing import Final, Literal, get_args
+from math import inf
+from typing import Final, Literal, cast, get_args
 
 from fedbandit.core.checks import one_of, real, whole
+from fedbandit.core.memory.contract import Memory
+from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.narrow import WIDTHS, Width
-from fedbandit.core.memory.sizing import TOLERANCE, Sizing, largest_size, lean_budget
+from fedbandit.core.memory.sizing import ALL_ROWS, TOLERANCE, Sizing, largest_size, lean_budget
 from fedbandit.core.memory.sketch_memory import Estimate, SketchMemory
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.parts.radius import Federated, chosen_radius
@@ -21,6 +24,9 @@ It applies to constant radii. A radius from theory needs |theta'| <= S.
 """
 
 TightRadius = float | Literal["paper", "tight"]
+Wire = Width | Literal["fitted"]
+WIRES: Final[tuple[Wire, ...]] = (*WIDTHS, "fitted")
+Compensation = Literal["uniform", "coordinates"]
 
 
 class Fsclb:
@@ -44,10 +50,11 @@ class Fsclb:
         cadence: Literal["paper", "buffered"] = "paper",
         buffer: int | None = None,
         estimate: Estimate = "paper",
-        wire: Width = "float64",
+        wire: Wire = "float64",
         budget: int | None = None,
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
+        compensation: Compensation = "uniform",
     ) -> Parts:
         """Federated Sketch Contextual Linear Bandits (paper, Algs. 1 and 2).
 
@@ -78,28 +85,54 @@ class Fsclb:
           place of the worst case that it has shed. ``"corrected"`` also subtracts the sketch's
           error, times the estimate theta' of that time, from sum r x. That removes most of the
           loss.
+        - ``compensation``: how V makes up for what sketches have lost. ``"uniform"`` adds what was
+          shed in every direction. ``"coordinates"`` tracks a bound for each coordinate: features
+          that were never played keep their full width, rare ones lose little
+          (``core.memory.lossy.summary``). It needs ``estimate="paper"`` or ``"corrected"``, and
+          ``wire="float64"`` or ``"fitted"``.
         - ``wire``: the numbers in which rows are sent, float64, float32, float16, bfloat16 or int8.
-          What rounding may lose is added to what is shed.
+          What rounding may lose is added to what is shed. ``"fitted"`` (for coordinates, with the
+          corrected estimate) gives every row the bits that its size asks for, so that what rounding
+          adds to V stays below a fixed share of the ridge (``core.memory.lossy.fitted``).
         - ``sketch_size="auto"``: the server chooses the size of messages from what they would shed.
           No message exceeds ``budget`` bytes, sums of rewards (at most 33 bytes) not counted.
         - ``server_size``: size of the server's own sketch, at least that of its messages. The
-          default is the same, and with ``"auto"`` twice as large.
+          default is the same, and with ``"auto"`` twice as large. With ``"coordinates"`` it is
+          d + 1, which keeps all that was sent, up to d = 512.
         """
         one_of("estimate", estimate, get_args(Estimate))
-        one_of("wire", wire, WIDTHS)
-        size, sizing = _sizes(sketch_size, budget, dimension=dimension, width=wire)
-        memory = SketchMemory(
-            dimension,
-            real("ridge", ridge),
-            size,
-            buffer=_buffer(cadence, buffer, size, dimension),
-            estimate=estimate,
-            width=wire,
-            sizing=sizing,
-            longest=(1.0 if isinstance(radius, str) else ROOM) * bounds.parameter_norm,
-            server_size=_server_size(server_size, size, sizing, dimension),
-        )
+        one_of("wire", wire, WIRES)
+        one_of("compensation", compensation, get_args(Compensation))
+        _check_fit(compensation, estimate, wire)
+        real("ridge", ridge)
         real("alpha", alpha)
+        size, sizing = _sizes(sketch_size, budget, dimension=dimension, width=wire)
+        theoretical = isinstance(radius, str)
+        if compensation == "coordinates":
+            room = _roomy_buffer(cadence, buffer, size, dimension)
+            memory: Memory = LossyMemory(
+                dimension,
+                ridge,
+                size,
+                buffer=room,
+                server_size=_roomy_server(server_size, size, room, dimension),
+                corrected=estimate == "corrected",
+                rounds=wire == "fitted",
+                budget=budget if wire == "fitted" else None,
+                longest=bounds.parameter_norm if theoretical else inf,
+            )
+        else:
+            memory = SketchMemory(
+                dimension,
+                ridge,
+                size,
+                buffer=_buffer(cadence, buffer, size, dimension),
+                estimate=estimate,
+                width=cast(Width, wire),
+                sizing=sizing,
+                longest=(1.0 if theoretical else ROOM) * bounds.parameter_norm,
+                server_size=_server_size(server_size, size, sizing, dimension),
+            )
         _check_papers(radius, estimate)
         federated = partial(
             Federated,
@@ -142,10 +175,8 @@ class Fsclb:
         differs from the paper.
         """
         whole("dimension", dimension, least=1)
-        if sketch_size == "auto":
-            budget = lean_budget(dimension) if budget is None else budget
-        elif server_size is None:
-            server_size = min(2 * checked_sketch_size(sketch_size, dimension), dimension + 1)
+        if sketch_size == "auto" and budget is None:
+            budget = lean_budget(dimension)
         return self(
             dimension=dimension,
             sketch_size=sketch_size,
@@ -155,10 +186,11 @@ class Fsclb:
             radius=radius,
             cadence="buffered",
             estimate="corrected",
-            wire="int8",
+            wire="fitted",
             budget=budget,
             server_size=server_size,
             bounds=bounds,
+            compensation="coordinates",
         )
 
     def __repr__(self) -> str:
@@ -177,6 +209,27 @@ def _check_papers(radius: float | str, estimate: str) -> None:
         raise InvalidParameter(
             f"radius: 'paper' (eq. 1) is for estimate='paper' alone; got estimate={estimate!r}. "
             "Use radius='tight' or a number, or estimate='paper'."
+        )
+
+
+def _check_fit(compensation: str, estimate: str, wire: str) -> None:
+    """Raise InvalidParameter for combinations that are not built."""
+    if compensation == "uniform":
+        if wire == "fitted":
+            raise InvalidParameter(
+                "wire: 'fitted' needs compensation='coordinates' and estimate='corrected'; got "
+                "compensation='uniform'. Set both, or use FSCLB.lean, which does."
+            )
+        return
+    if wire not in ("float64", "fitted") or estimate == "averaged":
+        raise InvalidParameter(
+            "compensation: 'coordinates' needs wire='float64' or 'fitted', and estimate='paper' or "
+            f"'corrected'; got wire={wire!r}, estimate={estimate!r}. Change these."
+        )
+    if wire == "fitted" and estimate != "corrected":
+        raise InvalidParameter(
+            f"wire: 'fitted' needs estimate='corrected'; got estimate={estimate!r}. The error of "
+            "rounding has to be carried to the moment."
         )
 
 
@@ -212,6 +265,20 @@ def _server_size(asked: int | None, size: int, sizing: Sizing | None, dimension:
         why = "at least the size of a message; d + 1 loses nothing"
         return whole("server_size", asked, least=size, most=dimension + 1, why=why)
     return None if sizing is None else min(2 * size, dimension + 1)
+
+
+def _roomy_buffer(cadence: str, buffer: int | None, size: int, dimension: int) -> int:
+    """Return a buffer that loses nothing before it is sent, up to d = 512; l rows for the paper."""
+    if cadence == "buffered" and buffer is None and dimension <= ALL_ROWS:
+        return 3 * dimension
+    return _buffer(cadence, buffer, size, dimension) or size
+
+
+def _roomy_server(asked: int | None, size: int, buffer: int, dimension: int) -> int:
+    if asked is not None:
+        why = "at least the size of a message; d + 1 loses nothing"
+        return whole("server_size", asked, least=size, most=dimension + 1, why=why)
+    return min(dimension + 1, ALL_ROWS + 1 if dimension <= ALL_ROWS else max(2 * size, buffer + 1))
 
 
 def _buffer(cadence: str, buffer: int | None, size: int, dimension: int) -> int | None:

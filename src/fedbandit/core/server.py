@@ -146,6 +146,8 @@ class Server:
             "waiting_for": np.array(sorted(self.waiting_for), dtype=np.float64),
             "holders": np.array(sorted(self.held), dtype=np.float64),
         }
+        if statistics.cut:
+            state["cut"] = statistics.cut
         state |= under("summary", self._memory.pack(statistics.summary))
         for agent, held in self.held.items():
             state |= under(f"held.{agent}", self._memory.pack(held.summary))
@@ -164,6 +166,7 @@ class Server:
             array(state, "moment", recipe.dimension),
             integer(state, "count"),
             rewards(state, "rewards", most=integer(state, "count")),
+            integer(state, "cut") if "cut" in state else 0,
         )
         server.adopt(statistics, version=integer(state, "version"))
         server.waiting_for = server._agents_in(state, "waiting_for")

@@ -50,13 +50,15 @@ class Statistics:
     - ``moment`` is sum r x, a vector of length d. With estimate="corrected" the sketch's error
       times an estimate has been subtracted from it (see ``SketchMemory``).
     - ``count`` is the number of observations.
-    - ``rewards`` are sums over r alone, for averages and for the noise; no algorithm uses them.
+    - ``rewards`` are sums over r alone, for averages and for the noise.
+    - ``cut`` counts the uploads among them whose correction was too long and was cut.
     """
 
     summary: Any
     moment: Array
     count: int
     rewards: Rewards = NO_REWARDS
+    cut: int = 0
 
     def __post_init__(self) -> None:
         if self.moment.flags.writeable:
@@ -67,11 +69,11 @@ class Statistics:
 
         ``summary``: their summaries, already merged by the memory.
         """
-        moment, count, rewards = self.moment, self.count, self.rewards
+        moment, count, rewards, cut = self.moment, self.count, self.rewards, self.cut
         for each in others:
             moment, count = moment + each.moment, count + each.count
-            rewards = rewards.plus(each.rewards)
-        return Statistics(summary, moment, count, rewards)
+            rewards, cut = rewards.plus(each.rewards), cut + each.cut
+        return Statistics(summary, moment, count, rewards, cut)
 
     def scaled(self, share: float) -> Statistics:
         """Return the statistics with every observation weighted by ``share`` (0 < share <= 1).
@@ -85,6 +87,7 @@ class Statistics:
             share * self.moment,
             self.count,
             self.rewards.scaled(share),
+            self.cut,
         )
 
 

@@ -18,9 +18,14 @@ class More(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MoreStatistics(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The map for statistics. ``rewards``: their number, their sum, the sum of their squares."""
+    """The map for statistics.
+
+    ``rewards``: their number, their sum, the sum of their squares. ``cut``: how many uploads had a
+    correction that was cut.
+    """
 
     rewards: tuple[_Natural, float, float] | None = None
+    cut: _Natural = 0
 
 
 class WiredUpload(
@@ -97,7 +102,8 @@ def _wired(statistics: Statistics) -> tuple[tuple[Any, ...], MoreStatistics]:
     summary, moment = wired(statistics.summary, statistics.moment)
     sums = statistics.rewards
     known = (int(sums.count), float(sums.total), float(sums.squares)) if sums.count else None
-    return (summary, moment, int(statistics.count)), MoreStatistics(known)
+    more = MoreStatistics(known, int(statistics.cut))
+    return (summary, moment, int(statistics.count)), more
 
 
 def unwired_upload(message: WiredUpload, place: str) -> Upload:
@@ -113,5 +119,6 @@ def unwired_download(message: WiredDownload, place: str) -> Download:
 def _unwired(message: WiredUpload | WiredDownload, place: str) -> Statistics:
     check_head(place, message.format, message.more)
     summary, moment = unwired(message.summary, message.moment, place)
-    sums = message.more.rewards if message.more is not None else None
-    return Statistics(summary, moment, message.count, Rewards(*sums) if sums else NO_REWARDS)
+    more = message.more or MoreStatistics()
+    rewards = Rewards(*more.rewards) if more.rewards else NO_REWARDS
+    return Statistics(summary, moment, message.count, rewards, more.cut)

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.contract import Sent
+from fedbandit.core.memory.lossy.fitted import Fitted
+from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.narrow import CODES, Narrow, rounded, values
 from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.wire.bits import MOST_BITS, packed, unpacked
 from fedbandit.wire.decoding import WIDTH, refuse
 
 _LONGEST = 2**24  # rows or columns of an array
@@ -57,7 +60,37 @@ class _Narrow(
     lost: float | None
 
 
-WiredSummary = _Gram | _Sketch | _Narrow
+class _LossyRows(
+    msgspec.Struct, array_like=True, frozen=True, tag="rows", forbid_unknown_fields=True
+):
+    rows: _Matrix
+    bound: WiredVector
+    lost: float
+    weight: float
+
+
+class _LossyGram(
+    msgspec.Struct, array_like=True, frozen=True, tag="matrix", forbid_unknown_fields=True
+):
+    matrix: _Matrix
+    bound: WiredVector
+    lost: float
+    weight: float
+
+
+class _Fitted(
+    msgspec.Struct, array_like=True, frozen=True, tag="fitted", forbid_unknown_fields=True
+):
+    bits: bytes
+    rows: bytes
+    step: float
+    levels: bytes
+    top: float
+    lost: float
+    weight: float
+
+
+WiredSummary = _Gram | _Sketch | _Narrow | _LossyRows | _LossyGram | _Fitted
 
 
 def wired(summary: Sent, moment: Array) -> tuple[WiredSummary, WiredVector]:
@@ -71,14 +104,23 @@ def wired(summary: Sent, moment: Array) -> tuple[WiredSummary, WiredVector]:
             shape, data = (codes.shape[0], codes.shape[1]), _scaled(codes, scales)
             short = WiredVector((len(moment),), _scaled(*rounded(moment[None], _MOMENT)))
             return _Narrow(width, _Matrix(shape, data), float(shed), int(size), lost), short
+        case LossyRows(rows, bound, lost, weight):
+            wired_rows = _LossyRows(_matrix(rows), _vector(bound), float(lost), float(weight))
+            return wired_rows, _vector(moment)
+        case LossyGram(matrix, bound, lost, weight):
+            wired_matrix = _LossyGram(_matrix(matrix), _vector(bound), float(lost), float(weight))
+            return wired_matrix, _vector(moment)
+        case Fitted():
+            short = WiredVector((len(moment),), _scaled(*rounded(moment[None], _MOMENT)))
+            return _fitted(summary), short
         case _:
             raise TypeError(f"no wire form for {type(summary).__name__}")
 
 
 def unwired(summary: WiredSummary, moment: WiredVector, place: str) -> tuple[Sent, Array]:
     """Return summary and moment; raise InvalidMessage, with the field after ``place``, if bad."""
-    if isinstance(summary, _Narrow):
-        narrow = _narrow(summary, place)
+    if isinstance(summary, _Narrow | _Fitted):
+        narrow = _narrow(summary, place) if isinstance(summary, _Narrow) else _fit(summary, place)
         field, data = f"{place}moment", moment.data
         shape = (1, moment.shape[0])
         return narrow, values(*_codes(_MOMENT, shape, data, field), _MOMENT)[0]
@@ -131,10 +173,52 @@ def _narrow(wired: _Narrow, place: str) -> Narrow:
     return Narrow(wired.width, codes, scales, wired.shed, wired.size, wired.lost)
 
 
-def _full(wired: _Gram | _Sketch, place: str) -> Sent:
+def _fitted(summary: Fitted) -> _Fitted:
+    bits = summary.bits
+    return _Fitted(
+        bits.astype(np.uint8).tobytes(),
+        packed(summary.codes, bits),
+        float(summary.step),
+        summary.levels.tobytes(),
+        float(summary.top),
+        float(summary.lost),
+        float(summary.weight),
+    )
+
+
+def _fit(wired: _Fitted, place: str) -> Fitted:
+    bits = np.frombuffer(wired.bits, np.uint8).astype(np.int64)
+    levels, d = np.frombuffer(wired.levels, np.uint8), len(wired.levels)
+    if not d or d > _LONGEST or len(bits) > _LONGEST:
+        refuse(f"{place}summary.levels", f"{d} coordinates; there must be 1 to {_LONGEST}")
+    if len(bits) and not (bits.min() >= 1 and bits.max() <= MOST_BITS):
+        refuse(f"{place}summary.bits", f"numbers must have 1 to {MOST_BITS} bits")
+    needed = -(-int(bits.sum()) * d // 8)
+    if len(wired.rows) != needed:
+        refuse(f"{place}summary.rows", f"{len(wired.rows)} bytes; {needed} for these bits")
+    for name in ("step", "top", "lost", "weight"):
+        if not 0.0 <= getattr(wired, name) < _HUGE:
+            refuse(f"{place}summary.{name}", f"not a number from 0 to {_HUGE:g}")
+    codes = unpacked(wired.rows, bits, d)
+    if not (np.abs(codes.astype(np.float64)) * wired.step < _HUGE).all():
+        refuse(f"{place}summary.rows", f"a number is not below {_HUGE:g} in size")
+    return Fitted(codes, wired.step, levels, wired.top, wired.lost, wired.weight)
+
+
+def _full(wired: _Gram | _Sketch | _LossyRows | _LossyGram, place: str) -> Sent:
     if isinstance(wired, _Gram):
         return Gram(_array(wired.matrix, f"{place}summary.matrix"))
+    if isinstance(wired, _LossyRows):
+        rows, bound = _array(wired.rows, f"{place}summary.rows"), _bound(wired, place)
+        return LossyRows(rows, bound, wired.lost, wired.weight)
+    if isinstance(wired, _LossyGram):
+        matrix, bound = _array(wired.matrix, f"{place}summary.matrix"), _bound(wired, place)
+        return LossyGram(matrix, bound, wired.lost, wired.weight)
     return Sketch(_array(wired.rows, f"{place}summary.rows"), wired.shed, wired.size, wired.lost)
+
+
+def _bound(wired: _LossyRows | _LossyGram, place: str) -> Array:
+    return _array(wired.bound, f"{place}summary.bound")
 
 
 def _array(tensor: WiredVector | _Matrix, field: str) -> Array:

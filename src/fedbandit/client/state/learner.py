@@ -12,7 +12,7 @@ from fedbandit.client.state.outbox import Outbox
 from fedbandit.client.state.records import Learned, packed, unpacked
 from fedbandit.core.agent import Agent
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.messages import Collect, Download, Upload
+from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.terms import check_served
@@ -81,8 +81,11 @@ class Learner:
         )
 
     def observe(self, arm: Array, reward: float) -> bool:
-        """Learn from an observation; return whether an upload became due."""
-        upload = self._agent.observe(arm, reward)
+        """Learn from an observation; return whether an upload became due.
+
+        If others wait, it will be combined with them, so it is not rounded yet.
+        """
+        upload = self._agent.observe(arm, reward, pack=self.outbox.empty)
         if upload is None and self.pending >= self.most:
             return self.flush()
         if upload is not None:
@@ -93,9 +96,7 @@ class Learner:
         """Put everything pending into an upload, fired or not; return whether there was any."""
         if not self.pending:
             return False
-        upload = self._agent.receive(Collect())
-        if upload is not None:
-            self._put(upload)
+        self._put(self._agent.collect(pack=self.outbox.empty))
         return True
 
     def acknowledge(self, answer: wire.Synced) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedbandit.core.memory.contract import Sent
+from fedbandit.core.memory.lossy.fitted import Fitted, least_trace
+from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow, rounding_room
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Upload
@@ -15,7 +17,7 @@ Join = Callable[[Upload, Upload], Upload]
 """Makes one upload of two; ``Agent.combined`` does."""
 Pack = Callable[[Upload], Upload]
 """Brings an upload into the form it is sent in; ``Agent.packed`` does."""
-Moved = Callable[[Sent], float]
+Moved = Callable[[Sent, int, float], float]
 """Bounds the length of moment - sum of r x; ``Memory.moment_error`` does."""
 
 _LOOSE = 1.0 + 1e-9  # for rounding, as at the coordinator's door
@@ -83,7 +85,10 @@ class Outbox:
         They are checked in the form that they would be sent in.
         """
         packed = [pack(upload) for upload in self.waiting]
-        fit = [is_within(upload, limits, moved(upload.summary)) for upload in packed]
+        fit = [
+            is_within(upload, limits, moved(upload.summary, upload.count, limits.reward))
+            for upload in packed
+        ]
         kept = tuple(upload for upload, fits in zip(self.waiting, fit, strict=True) if fits)
         beyond = [upload for upload, fits in zip(self.waiting, fit, strict=True) if not fits]
         return replace(self, waiting=kept), beyond
@@ -99,6 +104,8 @@ def is_within(upload: Upload, limits: Limits, moved: float) -> bool:
             mass = float(sketch.squares.sum()) + sketch.shed
         case Gram(matrix):
             mass = float(matrix.trace())
+        case LossyRows() | Fitted() as lossy:
+            mass = least_trace(lossy)
         case _:
             raise TypeError(f"no trace of a {type(upload.summary).__name__}")
     longest = (_LOOSE + rounding_room(upload.summary)) * upload.count * limits.arm_norm

@@ -23,17 +23,27 @@ def shrink(rows: Array, size: int) -> tuple[Array, float]:
     O(r^3 + r m d) with r = min(m, d): the smaller of rows rows^T and rows^T rows is factorised.
     """
     m, d = rows.shape
-    rank = min(m, d)
-    gram = rows @ rows.T if m <= d else rows.T @ rows
+    if m > d:
+        return shrink_gram(rows.T @ rows, size)
+    values, vectors, delta, shed = _leading(rows @ rows.T, size)
+    return (vectors * np.sqrt(1.0 - delta / values)[:, None]) @ rows, shed
+
+
+def shrink_gram(matrix: Array, size: int) -> tuple[Array, float]:
+    """Do what ``shrink`` does for rows of which only X^T X is known (d x d). Cost O(d^3)."""
+    values, vectors, delta, shed = _leading(matrix, size)
+    return vectors * np.sqrt(values - delta)[:, None], shed
+
+
+def _leading(gram: Array, size: int) -> tuple[Array, Array, float, float]:
+    """Return the eigenpairs to keep, what to subtract from the eigenvalues, and what is shed."""
+    rank = len(gram)
     values, vectors = leading_eigenpairs(gram, min(size - 1, rank))
     delta = max(float(values[size - 1]), 0.0) if size <= rank else 0.0
     rounding = values[0] * rank * _EPSILON if rank else 0.0
     kept = int(np.count_nonzero(values[: size - 1] > max(delta, rounding)))
     shed = max(delta, float(values[kept])) if kept < min(size - 1, rank) else delta
-    values, vectors = values[:kept], vectors[:kept]
-    if m > d:
-        return vectors * np.sqrt(values - delta)[:, None], shed
-    return (vectors * np.sqrt(1.0 - delta / values)[:, None]) @ rows, shed
+    return values[:kept], vectors[:kept], delta, shed
 
 
 @kernel

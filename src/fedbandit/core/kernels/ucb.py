@@ -122,6 +122,55 @@ def sketch_ucb(
     return chosen
 
 
+def diagonal_ucb_numpy(
+    arms: Array,
+    theta: Array,
+    radius: float,
+    explained: Array,
+    inverse: Array,
+    shown: Array,
+    widths: Array,
+) -> int:
+    """Choose as ``diagonal_ucb`` does, by numpy."""
+    projected = arms @ explained.T
+    squared = np.maximum((arms * arms) @ inverse - row_products_numpy(projected, projected), 0.0)
+    chosen = first_best_numpy(arms @ theta + radius * np.sqrt(squared))
+    if chosen >= 0:
+        shown[:], widths[:] = arms, squared
+    return chosen
+
+
+@kernel_or(diagonal_ucb_numpy)
+def diagonal_ucb(
+    arms: Array,
+    theta: Array,
+    radius: float,
+    explained: Array,
+    inverse: Array,
+    shown: Array,
+    widths: Array,
+) -> int:
+    """Return the arm with the best <theta, x> + beta |x|_{V^-1}, V^-1 = diag(inverse) - W^T W.
+
+    W is ``explained`` (k x d). Cost O(K k d).
+    """
+    projected = np.dot(arms, explained.T)
+    squared, scores = np.empty(len(arms)), np.empty(len(arms))
+    for k in range(len(arms)):
+        norm, mean, along = 0.0, 0.0, 0.0
+        for i in range(arms.shape[1]):
+            norm += arms[k, i] * arms[k, i] * inverse[i]
+            mean += arms[k, i] * theta[i]
+        for j in range(len(explained)):
+            along += projected[k, j] * projected[k, j]
+        squared[k] = max(norm - along, 0.0)
+        scores[k] = mean + radius * np.sqrt(squared[k])
+    chosen = first_best(scores)
+    if chosen >= 0:
+        keep(arms, shown, squared, widths)
+    return chosen
+
+
 def gram_ucb_numpy(
     arms: Array, theta: Array, radius: float, inverse: Array, shown: Array, widths: Array
 ) -> int:

@@ -42,6 +42,11 @@ def check_sums(statistics: Statistics, dimension: int) -> None:
             ),
             field="moment",
         )
+    if not 0 <= statistics.cut <= count:
+        expected = f"a number from 0 to {count}"
+        fix = "An upload is counted once if its correction was cut."
+        message = complaint("cut in a message", got=statistics.cut, expected=expected, fix=fix)
+        raise InvalidMessage(message, field="more.cut")
     if not (0 <= rewards.count <= count and isfinite(rewards.total + rewards.squares)):
         expected = f"finite sums over at most {count} rewards"
         fix = "Send the sums over the rewards of this message's observations, or leave them out."

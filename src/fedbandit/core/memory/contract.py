@@ -95,11 +95,17 @@ class Pending(Protocol):
     """Observations that are not uploaded yet, on top of a base; changes in place.
 
     Triggers compare its growth, log det(base + pending) - log det(base), with a threshold.
-    ``moment`` is sum r x of the pending observations, ``count`` their number.
+    ``moment`` is sum r x of the pending observations, ``count`` their number. ``carried`` is what
+    has to be subtracted from the moment when they are sent; None if there is nothing.
     """
 
     moment: Array
     count: int
+
+    @property
+    def carried(self) -> Array | None:
+        """What to subtract from the moment when it is sent."""
+        ...
 
     def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
         """Add an observation; return False, and change nothing, if its squares might overflow.
@@ -169,16 +175,24 @@ class Memory(Protocol):
         """Return theta' for the correction of the moment; None if this recipe has none."""
         ...
 
-    def uploaded(self, statistics: Statistics, reference: Array | None, /) -> Statistics:
-        """Return statistics as an agent sends them."""
+    def uploaded(
+        self, statistics: Statistics, base: Base, carried: Array | None = None, /
+    ) -> Statistics:
+        """Return statistics as an agent with this base sends them.
+
+        ``carried`` is to be subtracted from the moment (``Pending.carried``).
+        """
         ...
 
     def downloaded(self, base: Base, /) -> Statistics:
         """Return statistics as the server sends them."""
         ...
 
-    def moment_error(self, summary: Any, /) -> float:
-        """Return an upper bound on |moment - sum r x| of an upload with this summary."""
+    def moment_error(self, summary: Any, count: int, reward: float, /) -> float:
+        """Return an upper bound on |moment - sum r x| of an upload with this summary.
+
+        ``count`` is the number of its observations, ``reward`` the largest reward.
+        """
         ...
 
     def opened(self, statistics: Statistics, /) -> Statistics:

@@ -59,7 +59,9 @@ class GramMemory:
     def reference(self, _base: Base, /) -> None:
         """Return None: the matrix is exact, so there is no error to correct."""
 
-    def uploaded(self, statistics: Statistics, _reference: Array | None, /) -> Statistics:
+    def uploaded(
+        self, statistics: Statistics, _base: Base, _carried: Array | None = None, /
+    ) -> Statistics:
         """Return them as they are."""
         return statistics
 
@@ -67,7 +69,7 @@ class GramMemory:
         """Return them as they are."""
         return base.statistics
 
-    def moment_error(self, _summary: Gram, /) -> float:
+    def moment_error(self, _summary: Gram, _count: int, _reward: float, /) -> float:
         """Return 0: the moment is exact."""
         return 0.0
 

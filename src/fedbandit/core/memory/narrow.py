@@ -164,7 +164,7 @@ def rounded(rows: Array, width: str) -> tuple[NDArray[Any], Array]:
     """
     form = CODES[width]
     largest = np.abs(rows).max(axis=1, initial=0.0)
-    scales = _power_of_two(largest) if form.top == 1.0 else _short(largest / form.top)
+    scales = _power_of_two(largest) if form.top == 1.0 else shortened(largest / form.top)
     scaled = np.clip(rows / scales[:, None], -form.top, form.top)
     return form.write(np.where(np.abs(scaled) < _FLAT, 0.0, scaled)), scales
 
@@ -176,7 +176,7 @@ def _power_of_two(largest: Array) -> Array:
     return np.asarray(np.ldexp(1.0, exponent), dtype=np.float64)
 
 
-def _short(numbers: Array) -> Array:
+def shortened(numbers: Array) -> Array:
     """Return float64 numbers with the lower 32 bits set to 0, so that four bytes hold each."""
     floor = np.maximum(numbers, 2.0**_LEAST_EXPONENT)
     return (floor.view(np.uint64) & _UPPER_HALF).view(np.float64)

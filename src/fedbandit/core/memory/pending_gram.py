@@ -24,6 +24,8 @@ class PendingGram:
     every observation, in O(d^3), as FedLinUCB was published. The two differ by rounding alone.
     """
 
+    carried = None
+
     def __init__(
         self,
         base: Base,

@@ -25,6 +25,8 @@ class PendingRows:
     up in a matrix.
     """
 
+    carried = None
+
     def __init__(self, base: Base, *, ridge: float) -> None:
         self._base: Gram = base.statistics.summary
         self._base_reading: GramReading = base.reading

@@ -52,6 +52,8 @@ class PendingSketch:
     moment (see ``SketchMemory``).
     """
 
+    carried = None
+
     def __init__(
         self,
         base: Base,

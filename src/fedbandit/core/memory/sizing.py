@@ -5,12 +5,16 @@ from typing import Final
 
 import numpy as np
 
+from fedbandit.core.memory.lossy.fitted import message_bytes
 from fedbandit.core.memory.narrow import CODES
 from fedbandit.core.memory.summary import Sketch
 from fedbandit.errors import InvalidParameter
 
 TOLERANCE: Final = 0.5
 """Share of the mean eigenvalue of X^T X that a message may shed besides the ridge."""
+
+ALL_ROWS: Final = 512
+"""Largest dimension at which servers and buffers of ``compensation="coordinates"`` lose nothing."""
 
 _HEAD = 96  # bytes of a message beside its numbers, with counts below 2^32
 
@@ -38,6 +42,8 @@ class Sizing:
 
 def largest_size(budget: int, *, dimension: int, width: str) -> int:
     """Return the largest sketch size whose messages stay within a budget of bytes."""
+    if width == "fitted":
+        return _fitted_size(budget, dimension)
     number = CODES[width].bytes if width in CODES else 8
     vector, row = (8, 0) if width == "float64" else (4, 4)
     rows = (budget - _HEAD - vector * dimension) // (number * dimension + row)
@@ -51,11 +57,22 @@ def largest_size(budget: int, *, dimension: int, width: str) -> int:
     return int(min(rows, dimension)) + 1
 
 
-def lean_budget(dimension: int, *, share: float = 0.025) -> int:
+def _fitted_size(budget: int, dimension: int) -> int:
+    """Return the largest size with rows of 8 bits a number; rows with more bits are fewer."""
+    least = message_bytes(dimension) + 2 * dimension + 1
+    if budget < least:
+        raise InvalidParameter(
+            f"budget must be at least {least} bytes, for the moment, the bound and one row of "
+            f"{dimension} numbers of 16 bits; got {budget}. Allow more bytes per message."
+        )
+    return int(min((budget - message_bytes(dimension)) // (dimension + 1), dimension)) + 1
+
+
+def lean_budget(dimension: int, *, share: float = 0.035) -> int:
     """Return the default ``budget`` of ``FSCLB.lean``, in bytes per message.
 
-    It has room for the moment in float32 and for rows that take ``share`` of a d x d matrix in
-    float64, but at least three rows of int8.
+    It has room for the moment in float32, a byte a coordinate for the bound, and for rows that take
+    ``share`` of a d x d matrix in float64, but at least three rows of 12 bits a number.
     """
-    rows = max(int(share * 8 * dimension * dimension), 3 * (dimension + 4))
-    return _HEAD + 4 * dimension + rows
+    rows = max(int(share * 8 * dimension * dimension), 3 * (int(1.5 * dimension) + 2))
+    return message_bytes(dimension) + rows

@@ -107,8 +107,16 @@ class SketchMemory:
         length = float(np.linalg.norm(base.theta))
         return base.theta if length <= self.longest else base.theta * (self.longest / length)
 
-    def uploaded(self, statistics: Statistics, reference: Array | None, /) -> Statistics:
-        """Return the statistics rounded to ``width`` (the moment to float32); float64 as it is."""
+    def uploaded(
+        self, statistics: Statistics, base: Base, _carried: Array | None = None, /
+    ) -> Statistics:
+        """Return the statistics rounded to ``width`` (the moment to float32); float64 as it is.
+
+        ``cut`` is counted up if theta' is longer than ``longest``.
+        """
+        reference = base.reference
+        if reference is not None and reference is not base.theta:
+            statistics = replace(statistics, cut=statistics.cut + 1)
         if self.width == "float64":
             return statistics
         return self._sent(statistics, statistics.summary, reference, statistics.rewards)
@@ -136,9 +144,9 @@ class SketchMemory:
         moment = corrected(whole.moment, before=(whole.summary,), after=sent, reference=reference)
         if self.width != "float64":
             moment = values(*rounded(moment[None], "float32"), "float32")[0]
-        return Statistics(sent, moment, whole.count, rewards)
+        return Statistics(sent, moment, whole.count, rewards, whole.cut)
 
-    def moment_error(self, summary: Sketch | Narrow, /) -> float:
+    def moment_error(self, summary: Sketch | Narrow, _count: int, _reward: float, /) -> float:
         """Return shed * longest >= |E theta'| for a corrected estimate, 0 for the others."""
         return summary.shed * self.longest if self.estimate == "corrected" else 0.0
 
@@ -158,7 +166,7 @@ class SketchMemory:
         moment = corrected(both.moment, before=before, after=both.summary, reference=reference)
         if moment is both.moment:
             return both
-        return Statistics(both.summary, moment, both.count, both.rewards)
+        return replace(both, moment=moment)
 
     def check(self, statistics: Statistics, /, *, strict: bool = False) -> None:
         """Raise InvalidMessage unless the summary is a sketch of this dimension, size and width."""

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from fedbandit import wire
+from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
 from fedbandit.core.memory.summary import Sketch
 from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.statistics import Rewards, Statistics
+from fedbandit.core.statistics import Base, Rewards, Statistics
 
 _COUNT = 100  # observations in it: a number of one byte, as is the agent's
 
@@ -24,5 +25,7 @@ def message_bytes(recipe: Recipe) -> int:
     summary = memory.empty().summary
     if isinstance(summary, Sketch):
         summary = replace(summary, rows=np.eye(min(summary.size - 1, d), d))
+    if isinstance(summary, LossyRows):
+        summary = nothing_lost(np.random.default_rng(0).standard_normal((d, d)))
     full = Statistics(summary, np.zeros(d), _COUNT, Rewards(_COUNT))
-    return len(wire.encode(Upload(0, memory.uploaded(full, None))))
+    return len(wire.encode(Upload(0, memory.uploaded(full, Base(memory.empty(), memory)))))

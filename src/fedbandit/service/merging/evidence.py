@@ -6,6 +6,7 @@ import numpy as np
 
 from fedbandit.core.kernels.compiler import kernel_or
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.errors import InvalidMessage, complaint
 
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -41,3 +42,9 @@ def evidence(rows: Array, squares: Array, moment: Array) -> tuple[float, float, 
             for k in range(len(row)):
                 short = short or row[k] != 0.0
     return trace, length, along, short
+
+
+def misfit(field: str, got: object, expected: str) -> InvalidMessage:
+    """Return the error for a field with a value that no observations within the limits give."""
+    fix = "Look at the limits of the model and at what the agent was fed."
+    return InvalidMessage(complaint(field, got=got, expected=expected, fix=fix), field=field)

@@ -21,12 +21,15 @@ import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.checking import check_sums
+from fedbandit.core.memory.lossy.fitted import Fitted
+from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow, rounding_room
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.errors import InvalidMessage, complaint
-from fedbandit.service.merging.evidence import evidence
+from fedbandit.service.merging.evidence import evidence, misfit
+from fedbandit.service.merging.lossy_evidence import check_bound, lossy_evidence
 from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal, other_format
@@ -48,7 +51,7 @@ def check_sync(served: Served, sync: Sync) -> None:
         message = complaint("fingerprint", got=got, expected=expected, fix=fix)
         raise Refusal(HTTPStatus.CONFLICT, "fingerprint", message)
     if sync.upload.agent != 0:
-        raise _misfit("upload.agent", sync.upload.agent, "0")
+        raise misfit("upload.agent", sync.upload.agent, "0")
     with np.errstate(all="ignore"):  # what overflows compares as too large
         _check_statistics(served, sync.upload.statistics)
         check_summary(served.recipe, sync.upload.statistics)
@@ -68,7 +71,7 @@ def check_summary(recipe: Recipe, statistics: Statistics) -> None:
 def _check_statistics(served: Served, statistics: Statistics) -> None:
     limits, summary, count = served.model.limits, statistics.summary, statistics.count
     if not 1 <= count <= limits.count:
-        raise _misfit("upload.count", count, f"a number from 1 to {limits.count}")
+        raise misfit("upload.count", count, f"a number from 1 to {limits.count}")
     try:
         check_sums(statistics, served.recipe.dimension)
     except InvalidMessage as error:
@@ -76,22 +79,24 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     _check_rewards(statistics.rewards, limits)
     _check_form(served, summary)
     mass, length, along = _evidence(statistics)
-    moved = served.recipe.parts.memory.moment_error(summary)
+    moved = served.recipe.parts.memory.moment_error(summary, count, limits.reward)
     most = (_LOOSE + rounding_room(summary)) * count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
-        raise _misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
+        raise misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
     if isinstance(summary, Sketch | Narrow):
         _check_loss(summary, mass, most)
+    if isinstance(summary, LossyRows | Fitted):
+        check_bound(summary, served.recipe.parts.memory.ridge)
     most = most / limits.arm_norm * limits.reward + moved
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
-        raise _misfit("upload.moment", f"a length of {length:g}", expected)
-    loose = _LOOSE + (_SINGLE if isinstance(summary, Narrow) else 0.0)
+        raise misfit("upload.moment", f"a length of {length:g}", expected)
+    loose = _LOOSE + (_SINGLE if isinstance(summary, Narrow | Fitted) else 0.0)
     most = limits.reward * sqrt(loose * count * (along + _UNSEEN * mass)) + moved
     if not length <= most:
         expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
-        raise _misfit("upload.moment", f"a length of {length:g}", expected)
+        raise misfit("upload.moment", f"a length of {length:g}", expected)
 
 
 def _check_rewards(rewards: Rewards, limits: Limits) -> None:
@@ -101,13 +106,13 @@ def _check_rewards(rewards: Rewards, limits: Limits) -> None:
     """
     n, most = rewards.count, _LOOSE * limits.reward
     if not n and (rewards.total or rewards.squares):
-        raise _misfit("upload.more.rewards", "sums over no rewards", "0")
+        raise misfit("upload.more.rewards", "sums over no rewards", "0")
     if not abs(rewards.total) <= n * most:
         expected = f"at most {n * most:g} in size: that many of the largest reward"
-        raise _misfit("upload.more.rewards", f"a sum of {rewards.total:g}", expected)
+        raise misfit("upload.more.rewards", f"a sum of {rewards.total:g}", expected)
     if not rewards.total**2 <= _LOOSE * n * rewards.squares <= _LOOSE * (n * most) ** 2:
         expected = f"from the square of their mean times {n} to {n * most**2:g}"
-        raise _misfit("upload.more.rewards", f"a sum of squares of {rewards.squares:g}", expected)
+        raise misfit("upload.more.rewards", f"a sum of squares of {rewards.squares:g}", expected)
 
 
 def _check_form(served: Served, summary: object) -> None:
@@ -124,19 +129,24 @@ def _check_form(served: Served, summary: object) -> None:
                 fits, field = False, "upload.summary.rows"
             elif (sketch.lost is None) != (like.lost is None):
                 got, expected = ("nil", "a number") if sketch.lost is None else (sketch.lost, "nil")
-                raise _misfit("upload.summary.lost", got, expected)
+                raise misfit("upload.summary.lost", got, expected)
             elif isinstance(sketch, Narrow) and sketch.width != served.params.get("wire"):
                 fits, field = False, "upload.summary.width"
+        case ((LossyRows() | Fitted() as rows), LossyRows() as like):
+            rounds = served.params.get("wire") == "fitted"
+            fits, field = isinstance(rows, Fitted) == rounds, "upload.summary"
+            if rows.dimension != like.dimension:
+                fits, field = False, "upload.summary.rows"
         case _, like:
-            raise _misfit("upload.summary", _said(summary), f"a {type(like).__name__}")
+            raise misfit("upload.summary", _said(summary), f"a {type(like).__name__}")
     if not fits:
-        raise _misfit(field, _said(summary), f"what {served.recipe!r} makes")
+        raise misfit(field, _said(summary), f"what {served.recipe!r} makes")
 
 
 def _check_numbers(sketch: Sketch | Narrow) -> None:
     for name, value in (("shed", sketch.shed), ("lost", sketch.lost)):
         if value is not None and not 0.0 <= value < np.inf:
-            raise _misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
+            raise misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
 
 
 def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
@@ -150,14 +160,14 @@ def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
     trace, field = mass - sketch.shed, "upload.summary.lost"
     if not trace + sketch.lost <= most:
         expected = f"at most {most - trace:g}: what count and the longest arm leave beside the rows"
-        raise _misfit(field, sketch.lost, expected)
+        raise misfit(field, sketch.lost, expected)
     if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + _UNSEEN * mass:
         expected = f"at most d times what was shed, {sketch.dimension * sketch.shed:g}"
-        raise _misfit(field, sketch.lost, expected)
+        raise misfit(field, sketch.lost, expected)
     rounding = (rounding_room(sketch) + _UNSEEN) * (trace + sketch.lost)
     if not sketch.shed <= sketch.lost + rounding:
         expected = f"no more than was lost, {sketch.lost:g}"
-        raise _misfit("upload.summary.shed", sketch.shed, expected)
+        raise misfit("upload.summary.shed", sketch.shed, expected)
 
 
 def _said(summary: object) -> str:
@@ -169,6 +179,9 @@ def _said(summary: object) -> str:
             return f"a sketch of size {narrow.size}, with rows of shape {shape} in {narrow.width}"
         case Sketch(rows, _, size):
             return f"a sketch of size {size}, with rows of shape {rows.shape}"
+        case LossyRows() | Fitted() as lossy:
+            kind = "rounded to steps" if isinstance(lossy, Fitted) else "in float64"
+            return f"rows of shape {lossy.rows.shape} {kind}, with a bound for each coordinate"
         case _:
             return f"a {type(summary).__name__}"
 
@@ -184,13 +197,18 @@ def _evidence(statistics: Statistics) -> tuple[float, float, float]:
             shed = sketch.shed
             trace, length, along, short = evidence(sketch.rows, sketch.squares, moment)
             if not isfinite(trace):
-                raise _misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
+                raise misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
             if short:
-                raise _misfit("upload.summary.rows", "a row too short to square", "none")
+                raise misfit("upload.summary.rows", "a row too short to square", "none")
             return trace + shed, length, along + shed
+        case LossyRows() | Fitted() as lossy:
+            trace, length, along = lossy_evidence(lossy, moment)
+            if not isfinite(trace):
+                raise misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
+            return trace, length, along
         case Gram(matrix):
             if not (_is_paired(matrix) and _is_semidefinite(matrix)):
-                raise _misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
+                raise misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
             length = sqrt(float(moment @ moment))
             u = moment / (length or 1.0)
             return float(matrix.trace()), length, max(float(u @ matrix @ u), 0.0)
@@ -212,8 +230,3 @@ def _is_semidefinite(matrix: Array) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
-
-
-def _misfit(field: str, got: object, expected: str) -> InvalidMessage:
-    fix = "Look at the limits of the model and at what the agent was fed."
-    return InvalidMessage(complaint(field, got=got, expected=expected, fix=fix), field=field)

@@ -1,0 +1,1 @@
+"""Summaries that bound what they have lost coordinate by coordinate (``FSCLB.lean``)."""

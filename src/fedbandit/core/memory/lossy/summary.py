@@ -1,0 +1,270 @@
+"""Summaries of X^T X with a bound on what is missing in every coordinate: rows, or a matrix.
+
+Both say, with w = ``weight`` and c = ``bound`` (d),
+
+    X^T X <= w S^T S + diag(c),
+
+so that V = w S^T S + diag(ridge + c) is never below ridge I + X^T X. Where c comes from:
+
+- **Cutting.** Let A = diag(a) with any a_j > 0. Frequent Directions on the rows of S A^-1/2 keeps m
+  rows and subtracts delta, the square of row m + 1, from their squares. What is lost there is at
+  most delta I, so the loss E of S^T S has 0 <= E <= delta A, and c grows by w delta a. Here
+  a_j = ridge + (S^T S)_jj: a coordinate loses in proportion to what it holds. The paper's a = 1
+  drops a feature first that was played once among thousands. If a coordinate was never played, row
+  and column j of E vanish, so c_j stays 0.
+- **Never more than the trace.** E <= trace(E) I as well. That takes the place of delta A if it
+  adds up to less.
+- **Merging.** Both sides of the inequality add up; w is the larger of the two. Rows that were
+  rounded once more than others are made longer instead (``reweighted``).
+- **Rounding** raises w by a constant factor, and c by a share of the ridge (``fitted``).
+
+``lost`` is the trace of X^T X - S^T S. Estimates of theta take X^T X for S^T S + diag(missing),
+where missing = lost c / sum c has that trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from fedbandit.core.kernels.frequent_directions import shrink, shrink_gram
+from fedbandit.core.kernels.linalg import Array, read_only, row_products
+from fedbandit.core.memory.lossy.reading import LossyGramReading, LossyReading
+from fedbandit.core.memory.summary import trusted
+
+S = TypeVar("S", "LossyRows", "LossyGram")
+
+
+class Sent(Protocol):
+    """What is sent: rows, in full (``LossyRows``) or rounded (``Fitted``)."""
+
+    @property
+    def rows(self) -> Array:
+        """S (k x d)."""
+        ...
+
+    @property
+    def bound(self) -> Array:
+        """C (d): what may be missing in each coordinate."""
+        ...
+
+    @property
+    def lost(self) -> float:
+        """The trace of what is missing."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """w: the factor of S^T S in the upper bound on X^T X, at least 1."""
+        ...
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it was computed here from sound data."""
+        ...
+
+    def times(self, y: Array) -> Array:
+        """Return (S^T S + diag(missing)) y, which stands for X^T X y."""
+        ...
+
+
+def missing(bound: Array, lost: float) -> Array:
+    """Return lost c / sum c, the estimate of the diagonal of what is missing (d)."""
+    total = float(bound.sum())
+    return bound * (lost / total) if total > 0.0 else bound
+
+
+def column_squares(rows: Array) -> Array:
+    """Return the diagonal of S^T S (d)."""
+    squares: Array = np.einsum("kd,kd->d", rows, rows)
+    return squares
+
+
+@dataclass(frozen=True, eq=False)
+class LossyRows:
+    """X^T X as few rows S (k x d), orthogonal or not, with a bound on what they lack."""
+
+    rows: Array
+    bound: Array
+    lost: float
+    weight: float = 1.0
+    trusted: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", read_only(np.ascontiguousarray(self.rows)))
+        object.__setattr__(self, "bound", read_only(self.bound))
+
+    @property
+    def dimension(self) -> int:
+        """Length of an arm, d."""
+        return int(self.rows.shape[1])
+
+    @property
+    def upload_scalars(self) -> int:
+        """(k + 2) d + 3: rows, bound, moment, lost, weight and count."""
+        return (len(self.rows) + 2) * self.dimension + 3
+
+    download_scalars = upload_scalars
+
+    def times(self, y: Array) -> Array:
+        """Return (S^T S + diag(missing)) y. Cost O(k d)."""
+        return (self.rows @ y) @ self.rows + missing(self.bound, self.lost) * y
+
+    def merge(self, *others: Sent) -> LossyRows:
+        """Return the summary of all of them, with all rows. Cost O(k d)."""
+        rows = np.vstack([self.rows, *(each.rows for each in others)])
+        return _added(replace(self, rows=rows), self, others)
+
+    def leading(self, size: int, ridge: float) -> Leading:
+        """Return its rows, at most size - 1, by how much they hold. Cost O(r^3 + r k d)."""
+        held = column_squares(self.rows)
+        metric = np.sqrt(ridge + held)
+        rows, delta = shrink(self.rows / metric, size)
+        return _leading(self, rows, delta, metric, held)
+
+    def scaled(self, share: float) -> LossyRows:
+        """Return the summary of share X^T X. Cost O(k d)."""
+        return _scaled(replace(self, rows=np.sqrt(share) * self.rows), self, share)
+
+    def read(self, ridge: float, *, averaged: bool) -> LossyReading:
+        """Read as V = w S^T S + diag(ridge + c). Cost O(k^2 d), at first use."""
+        lift = missing(self.bound, self.lost) if averaged else None
+        return LossyReading(self.rows, self.bound, self.weight, ridge, lift)
+
+
+@dataclass(frozen=True, eq=False)
+class LossyGram:
+    """The same with S^T S as a ``matrix`` (d x d): a server that keeps everything it was sent."""
+
+    matrix: Array
+    bound: Array
+    lost: float
+    weight: float = 1.0
+    trusted: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", read_only(self.matrix))
+        object.__setattr__(self, "bound", read_only(self.bound))
+
+    @property
+    def dimension(self) -> int:
+        """Length of an arm, d."""
+        return len(self.matrix)
+
+    @property
+    def upload_scalars(self) -> int:
+        """D (d + 2) + 3: matrix, bound, moment, lost, weight and count."""
+        return self.dimension * (self.dimension + 2) + 3
+
+    download_scalars = upload_scalars
+
+    def times(self, y: Array) -> Array:
+        """Return (S^T S + diag(missing)) y. Cost O(d^2)."""
+        return self.matrix @ y + missing(self.bound, self.lost) * y
+
+    def merge(self, *others: Sent) -> LossyGram:
+        """Return the summary of all of them. Cost O(k d^2)."""
+        matrix = self.matrix
+        for each in others:
+            matrix = matrix + each.rows.T @ each.rows
+        return _added(replace(self, matrix=matrix), self, others)
+
+    def leading(self, size: int, ridge: float) -> Leading:
+        """Return its leading rows, at most size - 1. Cost O(d^3)."""
+        held = np.maximum(self.matrix.diagonal(), 0.0)
+        metric = np.sqrt(ridge + held)
+        rows, delta = shrink_gram(self.matrix / np.outer(metric, metric), size)
+        return _leading(self, rows, delta, metric, held)
+
+    def scaled(self, share: float) -> LossyGram:
+        """Return the summary of share X^T X. Cost O(d^2)."""
+        return _scaled(replace(self, matrix=share * self.matrix), self, share)
+
+    def read(self, ridge: float, *, averaged: bool) -> LossyGramReading:
+        """Read as V = w S^T S + diag(ridge + c). Cost O(d^3), at first use."""
+        lift = missing(self.bound, self.lost) if averaged else None
+        return LossyGramReading(self.matrix, self.bound, self.weight, ridge, lift)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leading:
+    """The leading rows of ``source`` divided by ``metric``, the square roots of a (d).
+
+    ``rows`` are orthogonal, largest first, with squares ``squares``; ``delta`` was subtracted from
+    these. ``held`` is the diagonal of S^T S.
+    """
+
+    source: LossyRows | LossyGram
+    rows: Array
+    squares: Array
+    delta: float
+    metric: Array
+    held: Array
+
+    def kept(self, count: int) -> LossyRows:
+        """Return the first ``count`` rows, and the loss of the others in the bound. Cost O(k d)."""
+        source, rows, delta = self.source, self.rows, self.delta
+        if count < len(rows):
+            more = float(self.squares[count:].max())
+            longer = np.flatnonzero(self.squares[:count] > more)
+            rows = rows[longer] * np.sqrt(1.0 - more / self.squares[longer])[:, None]
+            delta += more
+        rows = rows * self.metric
+        if delta == 0.0:
+            kept = LossyRows(rows, source.bound, source.lost, source.weight)
+        else:
+            gone = max(0.0, float(self.held.sum() - np.vdot(rows, rows)))
+            bound = source.bound + source.weight * self._loss(delta, gone)
+            kept = LossyRows(rows, bound, source.lost + gone, source.weight)
+        return trusted(kept) if source.trusted else kept
+
+    def _loss(self, delta: float, gone: float) -> Array:
+        """Bound E, whose trace is ``gone``: by delta a, or by its trace if that adds up to less."""
+        scales = delta * self.metric * self.metric
+        if scales.sum() > len(scales) * gone:
+            scales = np.full(len(scales), gone)
+        return np.where(self.held > 0.0, scales, 0.0)
+
+
+def _leading(
+    source: LossyRows | LossyGram, rows: Array, delta: float, metric: Array, held: Array
+) -> Leading:
+    rows[:, held == 0.0] = 0.0  # exactly, so that nothing is lost there
+    return Leading(source, rows, row_products(rows, rows), delta, metric, held)
+
+
+def _added(whole: S, ours: S, others: Sequence[Sent]) -> S:
+    """Return ``whole``, the merged rows, with what ours and the others have lost."""
+    bound, lost, weight, sound = ours.bound, ours.lost, ours.weight, ours.trusted
+    for each in others:
+        bound, lost = bound + each.bound, lost + each.lost
+        weight, sound = max(weight, each.weight), sound and each.trusted
+    merged = replace(whole, bound=bound, lost=lost, weight=weight)
+    return trusted(merged) if sound else merged
+
+
+def _scaled(smaller: S, whole: S, share: float) -> S:
+    scaled = replace(smaller, bound=share * whole.bound, lost=share * whole.lost)
+    return trusted(scaled) if whole.trusted else scaled
+
+
+def reweighted(rows: Sent, weight: float) -> LossyRows:
+    """Return a summary with a smaller weight, and rows longer by as much."""
+    ratio = rows.weight / weight
+    trace = float(np.vdot(rows.rows, rows.rows))
+    lost = max(0.0, rows.lost - (ratio - 1.0) * trace)
+    longer = LossyRows(np.sqrt(ratio) * rows.rows, rows.bound, lost, weight)
+    return trusted(longer) if rows.trusted else longer
+
+
+def nothing_lost(rows: Array) -> LossyRows:
+    """Return rows that lack nothing."""
+    return trusted(LossyRows(rows, np.zeros(rows.shape[1]), 0.0))
+
+
+def empty_matrix(dimension: int) -> LossyGram:
+    """Return the matrix of no observations."""
+    return trusted(LossyGram(np.zeros((dimension, dimension)), np.zeros(dimension), 0.0))

@@ -1,0 +1,61 @@
+"""What rows with a bound for each coordinate say about their moment, and how far to trust them."""
+
+from math import sqrt
+
+import numpy as np
+
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.lossy.fitted import (
+    ETA,
+    UPLOAD,
+    Fitted,
+    least_trace,
+    rounding_length,
+    step_for,
+)
+from fedbandit.core.memory.lossy.summary import LossyRows
+from fedbandit.service.merging.evidence import misfit
+
+_UP = 2.0 ** (1 / 8) * (1.0 + 1e-5)  # a bound is rounded up to the next of eight levels
+_LOOSE = 1.0 + 1e-6
+_FINEST = 2.0**-29  # a step is at least this share of the largest entry
+
+
+def lossy_evidence(summary: LossyRows | Fitted, moment: Array) -> tuple[float, float, float]:
+    """Return what the trace of X^T X is at least, |moment|, and what u^T (X^T X) u is at most.
+
+    u is the moment's direction. X^T X <= w S^T S + diag(c).
+    """
+    length = sqrt(float(moment @ moment))
+    u = moment / (length or 1.0)
+    parts = summary.rows @ u
+    along = summary.weight * float(parts @ parts) + float(summary.bound @ (u * u))
+    return least_trace(summary), length, along
+
+
+def check_bound(summary: LossyRows | Fitted, ridge: float) -> None:
+    """Raise InvalidMessage unless honest cutting and rounding can have made this bound.
+
+    Before rounding sum c <= d lost and lost <= sum c (``lossy.summary``). Rounding changes lost by
+    as much as the rows' squares, and adds at most ``UPLOAD`` times the ridge to each c, which is
+    then rounded up. Its step is no larger than that allows. An upload that waited may have been
+    rounded twice.
+    """
+    trace, slip = float(np.vdot(summary.rows, summary.rows)), rounding_length(summary)
+    changed = 2.0 * sqrt(trace) * slip + slip * slip
+    d, total, rounds = summary.dimension, float(summary.bound.sum()), isinstance(summary, Fitted)
+    heaviest = (1.0 + ETA) ** 2 if rounds else 1.0
+    if not summary.weight <= heaviest * _LOOSE:
+        expected = f"at most {heaviest:g}: an upload is rounded twice at most"
+        raise misfit("upload.summary.weight", summary.weight, expected)
+    most = heaviest * d * (summary.lost + 2.0 * changed + 2.0 * rounds * UPLOAD * ridge)
+    if not total <= (_UP * _UP if rounds else _LOOSE) * most:
+        expected = f"at most {most:g} in all: {d} coordinates times what was lost"
+        raise misfit("upload.summary.bound", f"{total:g} in all", expected)
+    if not summary.lost <= _LOOSE * total + 2.0 * changed:
+        raise misfit("upload.summary.lost", summary.lost, f"at most the bounds, {total:g} in all")
+    if isinstance(summary, Fitted) and len(summary.codes):
+        largest = float(np.abs(summary.rows).max())
+        coarsest = max(step_for(UPLOAD * ridge, 1, d), _FINEST * largest)
+        if not summary.step <= _LOOSE * coarsest:
+            raise misfit("upload.summary.step", summary.step, f"at most {coarsest:g}")
