@@ -92,6 +92,16 @@ class MemoryStore:
         found = self._place.models.get(model)
         return MergedUploads() if found is None else found.merged.get(agent, MergedUploads())
 
+    def tallies(self) -> dict[str, tuple[int, int]]:
+        return {
+            name: (
+                sum(each.uploads for each in found.merged.values()),
+                sum(each.observations for each in found.merged.values()),
+            )
+            for name, found in self._place.models.items()
+            if found.merged
+        }
+
     def archive(self, name: str) -> Archive:
         if name not in self._place.models:
             raise unknown("model", name, self._place.models)

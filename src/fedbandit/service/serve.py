@@ -23,6 +23,7 @@ from fedbandit.service.http.guard import guarded
 from fedbandit.service.merging.queue import MergeQueue
 from fedbandit.service.merging.supervisor import WorkerMerger
 from fedbandit.service.merging.warm_up import merge_once
+from fedbandit.service.models.agreement import check_agreement
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
 from fedbandit.web.gate import Gate, Patience, serve_behind
@@ -65,9 +66,10 @@ def serve(
     if admin is not None:
         check_exposure(admin, tls=tls is not None, tokens=tokens, insecure=insecure)
     context = tls.context() if tls else None
-    store = open_store(url, create=True)
+    store = open_store(url, create=True, serving="coordinator")
     with ExitStack() as undo:
         undo.callback(store.close)
+        check_agreement(store)
         listener = undo.enter_context(listen(address.host, address.port))
         watching = undo.enter_context(listen(admin.host, admin.port)) if admin else None
         undo.pop_all()

@@ -22,7 +22,8 @@ class Settings:
     latest, and merges nothing at once. ``refusal_seconds``: from the head of a request to the
     answer that its token is not good for it. ``stop_seconds``: for what was accepted, when
     told to stop. ``overlap_seconds``: that a token stays good once its agent has asked for another.
-    ``bounds``: connections open at once.
+    ``wrong_tokens``: of one address that are answered 401 at once, and one a second from then on;
+    the others are answered 429. ``bounds``: connections open at once.
     """
 
     open: bool = False
@@ -36,4 +37,5 @@ class Settings:
     refusal_seconds: float = 0.05
     stop_seconds: float = 5.0
     overlap_seconds: float = 86_400.0
+    wrong_tokens: int = 60
     bounds: Bounds = BOUNDS

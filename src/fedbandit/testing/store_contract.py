@@ -201,6 +201,13 @@ class StoreContract:
         assert won.count(True) == 1
         assert store.tokens() == [heirs[won.index(True)]]
 
+    def test_tallies_are_the_sums_of_merged_uploads(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.create(SHOP, SHOP_STATE)
+        assert store.tallies() == {}
+        write(store, NEWS, {"phone-7": MERGED, "phone-8": MERGED})
+        assert store.tallies() == {"news": (2 * MERGED.uploads, 2 * MERGED.observations)}
+
     def test_uses_of_tokens_are_noted(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)
         store.add_token(PHONE)

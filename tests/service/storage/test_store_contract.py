@@ -67,6 +67,21 @@ def test_the_files_of_a_new_store_are_its_owners_alone(tmp_path: Path) -> None:
         os.umask(before)
 
 
+def test_a_file_has_one_coordinator_and_its_workers(
+    sqlite_url: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedbandit.service.storage.sqlite._PATIENCE", 0.1)
+    url = sqlite_url()
+    first = open_store(url, create=True, serving="coordinator")
+    workers = [open_store(url, serving="worker") for _ in range(2)]
+    open_store(url).close()  # a command
+    for left in (first, *workers):  # a worker that outlives its coordinator counts too
+        with pytest.raises(errors.StoreError, match=r"Another coordinator serves .* PostgreSQL"):
+            open_store(url, serving="coordinator")
+        left.close()
+    open_store(url, serving="coordinator").close()
+
+
 def test_pinging_waits_for_the_disk(sqlite_url: Callable[[], str]) -> None:
     """SQLite writes nothing where nothing changes, and would find nothing wrong with a full one."""
     url = sqlite_url()

@@ -52,6 +52,8 @@ def _define(add: Add) -> None:
     told = "seconds in which the body of a request has to arrive (default: 10)"
     add("--body-seconds", type=seconds, default=10.0, metavar="S", help=told)
     add_idle_seconds(add)
+    told = "wrong tokens of one address that are told so; then one a second (default: 60)"
+    add("--wrong-tokens", type=positive, default=60, metavar="N", help=told)
     told = "connections of one address that have no request admitted yet (default: 256)"
     add("--per-address", type=positive, default=256, metavar="N", help=told)
 
@@ -69,6 +71,7 @@ def _execute(arguments: Namespace) -> None:
         queue=arguments.queue,
         body_seconds=arguments.body_seconds,
         idle_seconds=arguments.idle_seconds,
+        wrong_tokens=arguments.wrong_tokens,
         bounds=Bounds(per_address=arguments.per_address),
     )
     log_to_stderr()

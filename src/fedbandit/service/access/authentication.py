@@ -31,7 +31,7 @@ class Authentication:
 
     def __init__(self, store: Store, settings: Settings, ask: Ask) -> None:
         self._store, self._settings, self._ask = store, settings, ask
-        self._attempts = Attempts()
+        self._attempts = Attempts(most=settings.wrong_tokens)
         self._tokens: dict[bytes, tuple[float, Token]] = {}
         self._admitted: dict[bytes, tuple[str | None, str | None]] = {}
         self._sought: dict[bytes, asyncio.Future[Token | None]] = {}

@@ -42,7 +42,7 @@ def main() -> None:
 def _serve(links: "list[Connection[Any, Any]]") -> None:
     first = cast("Connection[Any, Any]", wait(links)[0])
     try:
-        store = open_store(first.recv())
+        store = open_store(first.recv(), serving="worker")
     except LocalError as error:
         first.send(StoreError(str(error)))
         return

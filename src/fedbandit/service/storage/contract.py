@@ -153,6 +153,10 @@ class Store(Protocol):
         """Return the merged uploads of one agent, which may be none."""
         ...
 
+    def tallies(self) -> dict[str, tuple[int, int]]:
+        """Return what agents' merged uploads add up to, by model: uploads and observations."""
+        ...
+
     def archive(self, name: str) -> Archive:
         """Return a model with all that belongs to it."""
         ...

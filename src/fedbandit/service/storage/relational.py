@@ -110,6 +110,14 @@ class SqlStore:
         with self._database.session("snapshot") as session:
             return _select_merged(session, model, [agent]).get(agent, MergedUploads())
 
+    def tallies(self) -> dict[str, tuple[int, int]]:
+        """Return what agents' merged uploads add up to, by model."""
+        sums = "CAST(SUM(uploads) AS {0}), CAST(SUM(observations) AS {0})"
+        with self._database.session("read") as session:
+            found = sums.format(session.dialect.integer)
+            rows = session.run(f"SELECT model, {found} FROM agents GROUP BY model")
+        return {model: (int(uploads), int(observed)) for model, uploads, observed in rows}
+
     def archive(self, name: str) -> Archive:
         """Return a model with all that belongs to it."""
         with self._database.session("snapshot") as session:
