@@ -14,7 +14,9 @@ BUILDS: dict[str, Callable[[], fb.Recipe]] = {
     ),
     "FSCLB, paper": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="paper"),
     "FSCLB, tight": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="tight"),
+    "FSCLB, auto": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="auto"),
     "FedLinUCB": lambda: fb.FedLinUCB(dimension=D, agents=M),
+    "FedLinUCB, auto": lambda: fb.FedLinUCB(dimension=D, agents=M, radius="auto"),
     "FedLinUCB, published": lambda: fb.FedLinUCB(
         dimension=D, agents=M, determinant="every-round", radius="paper"
     ),

@@ -347,7 +347,9 @@ def test_without_noise_the_tight_radius_covers_every_error(estimate: Any, wire: 
 
 @pytest.mark.parametrize("estimate", ["averaged", "corrected"])
 def test_the_papers_radius_is_for_the_papers_estimate(estimate: Any) -> None:
-    with pytest.raises(errors.InvalidParameter, match=r"radius: 'paper' .* Use radius='tight'"):
+    with pytest.raises(
+        errors.InvalidParameter, match=r"radius: 'paper' .* Use radius='auto', 'tight'"
+    ):
         fb.FSCLB(dimension=D, sketch_size=4, agents=M, radius="paper", estimate=estimate)
 
 

@@ -73,9 +73,13 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     (
         "FSCLB",
         {"sketch_size": 3, "estimate": "averaged", "radius": "paper"},
-        "radius: 'paper' .*; got estimate='averaged'. Use radius='tight' or a number",
+        "radius: 'paper' .*; got estimate='averaged'. Use radius='auto', 'tight' or a number",
     ),
-    ("FSCLB.lean", {"radius": "paper"}, "radius: 'paper' .* Use radius='tight' or a number"),
+    (
+        "FSCLB.lean",
+        {"radius": "paper"},
+        "radius: 'paper' .* Use radius='auto', 'tight' or a number",
+    ),
     ("FSCLB.lean", {"budget": 100}, "budget must be at least 148 bytes.*; got 100"),
     ("FSCLB.lean", {"sketch_size": 3, "budget": 500}, "budget must be left out .*; got 500"),
     ("FSCLB.lean", {"dimension": 0}, "dimension must be a whole number .*; got 0"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import errors, theory
+from fedbandit.core.parts.radius import Evidence
 
 UNIT = fb.Bounds(noise=1.0, parameter_norm=2.0, arm_norm=1.0, horizon=100, delta=0.1)
 
@@ -101,7 +102,9 @@ def test_the_confidence_set_holds_and_regret_stays_under_its_bound(form: Any) ->
             assert isinstance(server.summary, fb.Sketch)
             inside = np.sum((server.summary.rows @ error) ** 2)
             distance = sqrt(error @ error * (1.0 + reading.shed) + inside)
-            radius = recipe.parts.radius(reading, server.count)
+            sums = server.statistics
+            evidence = Evidence(fleet[who].theta, sums.moment, sums.count, sums.rewards)
+            radius = recipe.parts.radius(reading, evidence)
             worst = max(worst, radius)
             assert distance <= radius
     gram = np.array(played).T @ np.array(played)

@@ -45,7 +45,9 @@ def test_a_lean_model_is_made_of_its_name_alone(store: str, capsys: Capture) -> 
     _run("model create other --dimension 40 --sketch-size auto --set wire=int8")
     shown = capsys.readouterr().out
     assert "FSCLB(dimension=40, sketch_size='auto'" in shown
-    assert shown.count("wire='int8'") == 2
+    assert "compensation='coordinates'" in shown
+    assert "wire='fitted'" in shown
+    assert "wire='int8'" in shown
     assert store
 
 

@@ -31,7 +31,15 @@ WRITTEN = Path(__file__).parent / "written"
 FACTS: dict[str, Any] = json.loads((WRITTEN / "facts.json").read_text())
 CORE = {
     "FSCLB": fb.FSCLB(dimension=6, sketch_size=3, agents=2),
-    "lean": fb.FSCLB.lean(dimension=12, agents=2),
+    "lean": fb.FSCLB(  # as FSCLB.lean was then
+        dimension=12,
+        sketch_size="auto",
+        agents=2,
+        cadence="buffered",
+        estimate="corrected",
+        wire="int8",
+        budget=192,
+    ),
     "FedLinUCB": fb.FedLinUCB(dimension=4, agents=2),
     "AsyncLinUCB": fb.AsyncLinUCB(dimension=4, agents=2),
     "Random": fb.Random(dimension=4, agents=2, seed=3),

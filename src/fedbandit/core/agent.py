@@ -24,6 +24,7 @@ from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.messages import Collect, Download, Message, Upload
 from fedbandit.core.parts.choice import Chosen, Policy
+from fedbandit.core.parts.radius import Evidence
 from fedbandit.core.saved import (
     State,
     array,
@@ -293,16 +294,18 @@ class Agent:
     def _adopt(self, statistics: Statistics, *, version: int) -> None:
         """Replace the base, and decide with the new one."""
         self._base, self._version = Base(statistics, self._parts.memory), version
-        self._decide_with(self._base.reading, self._base.theta, statistics.count)
+        moment, count, sums = statistics.moment, statistics.count, statistics.rewards
+        self._decide_with(self._base.reading, Evidence(self._base.theta, moment, count, sums))
 
     def _decide_on_own_data(self) -> None:
         base, pending = self._base.statistics, self._pending
         reading = pending.reading()
-        theta = reading.estimate(base.moment + pending.moment)
-        self._decide_with(reading, theta, base.count + pending.count)
+        moment, count = base.moment + pending.moment, base.count + pending.count
+        sums = base.rewards.plus(self._pending_rewards())
+        self._decide_with(reading, Evidence(reading.estimate(moment), moment, count, sums))
 
-    def _decide_with(self, reading: Reading, theta: Array, count: int) -> None:
-        self._policy = Policy(reading, theta, self._parts.radius(reading, count))
+    def _decide_with(self, reading: Reading, evidence: Evidence) -> None:
+        self._policy = Policy(reading, evidence.theta, self._parts.radius(reading, evidence))
 
     def _start_pending(self) -> None:
         self._pending = self._parts.memory.pending(self._base)
@@ -334,7 +337,7 @@ class Agent:
         memory, base, pending = self._parts.memory, self._base, self._pending
         summary = pending.summary()  # before the moment is read: shedding may correct it
         observed = Statistics(summary, pending.moment, pending.count, self._pending_rewards())
-        if pack:
+        if pack or memory.combines_rounded:
             observed = memory.uploaded(observed, base, pending.carried)
         elif pending.carried is not None:
             observed = replace(observed, moment=pending.moment - pending.carried)

@@ -11,7 +11,7 @@ from fedbandit.core.memory.narrow import WIDTHS, Width
 from fedbandit.core.memory.sizing import ALL_ROWS, TOLERANCE, Sizing, largest_size, lean_budget
 from fedbandit.core.memory.sketch_memory import Estimate, SketchMemory
 from fedbandit.core.parts.parts import Parts
-from fedbandit.core.parts.radius import Federated, chosen_radius
+from fedbandit.core.parts.radius import Empirical, Federated, Radius, chosen_radius
 from fedbandit.core.parts.trigger import Growth
 from fedbandit.core.recipe import Recipe, nearest_names, recipe
 from fedbandit.core.theory import Bounds
@@ -20,10 +20,10 @@ from fedbandit.errors import InvalidParameter
 ROOM: Final = 4.0
 """Limit on the length of the corrected estimate's theta', in multiples of S = parameter_norm.
 
-It applies to constant radii. A radius from theory needs |theta'| <= S.
+It applies to constant radii and "auto". A radius from theory needs |theta'| <= S.
 """
 
-TightRadius = float | Literal["paper", "tight"]
+TightRadius = float | Literal["auto", "paper", "tight"]
 Wire = Width | Literal["fitted"]
 WIRES: Final[tuple[Wire, ...]] = (*WIDTHS, "fitted")
 Compensation = Literal["uniform", "coordinates"]
@@ -70,8 +70,10 @@ class Fsclb:
         - ``alpha``: the larger, the fewer uploads, on older data.
         - ``ridge`` (lambda): added to the diagonal of X^T X.
         - ``radius`` (beta): the weight of an arm's uncertainty in its score, that is how much is
-          explored. A constant; or ``"paper"``, eq. 1; or ``"tight"``, eq. 1 with a smaller bias
-          (``theory.radius``). Radii from theory explore far more than is good for the reward.
+          explored. A constant, in units of reward; or ``"auto"``, from the noise and the size of
+          theta as measured (``Empirical``), for rewards of any scale; or ``"paper"``, eq. 1; or
+          ``"tight"``, eq. 1 with a smaller bias (``theory.radius``). Radii from theory explore far
+          more than is good for the reward.
         - ``bounds``: the constants R, S, L, T and delta for radii from theory (``Bounds``). S, its
           ``parameter_norm``, also limits theta' of ``estimate="corrected"``.
 
@@ -107,7 +109,7 @@ class Fsclb:
         real("ridge", ridge)
         real("alpha", alpha)
         size, sizing = _sizes(sketch_size, budget, dimension=dimension, width=wire)
-        theoretical = isinstance(radius, str)
+        theoretical = radius in ("paper", "tight")
         if compensation == "coordinates":
             room = _roomy_buffer(cadence, buffer, size, dimension)
             memory: Memory = LossyMemory(
@@ -131,6 +133,7 @@ class Fsclb:
                 width=cast(Width, wire),
                 sizing=sizing,
                 longest=(1.0 if theoretical else ROOM) * bounds.parameter_norm,
+                tells_rewards=radius == "auto",
                 server_size=_server_size(server_size, size, sizing, dimension),
             )
         _check_papers(radius, estimate)
@@ -144,8 +147,12 @@ class Fsclb:
             corrected=estimate == "corrected",
             rounded=estimate == "paper" and wire != "float64",
         )
-        theory = {"paper": federated(form="paper"), "tight": federated(form="tight")}
-        return Parts(memory=memory, radius=chosen_radius(radius, theory), trigger=Growth(alpha))
+        rules: dict[str, Radius] = {
+            "auto": Empirical(ridge),
+            "paper": federated(form="paper"),
+            "tight": federated(form="tight"),
+        }
+        return Parts(memory=memory, radius=chosen_radius(radius, rules), trigger=Growth(alpha))
 
     @nearest_names("FSCLB.lean")
     def lean(
@@ -156,7 +163,7 @@ class Fsclb:
         sketch_size: int | Literal["auto"] = "auto",
         alpha: float = 1.0,
         ridge: float = 1.0,
-        radius: float | Literal["tight"] = 0.5,
+        radius: float | Literal["auto", "tight"] = 0.5,
         budget: int | None = None,
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
@@ -208,7 +215,7 @@ def _check_papers(radius: float | str, estimate: str) -> None:
     if radius == "paper" and estimate != "paper":
         raise InvalidParameter(
             f"radius: 'paper' (eq. 1) is for estimate='paper' alone; got estimate={estimate!r}. "
-            "Use radius='tight' or a number, or estimate='paper'."
+            "Use radius='auto', 'tight' or a number, or estimate='paper'."
         )
 
 

@@ -14,6 +14,7 @@ from fedbandit.core.memory.sketch_memory import SketchMemory
 from fedbandit.core.parts.choice import Uniform
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.parts.radius import (
+    Empirical,
     Federated,
     Radius,
     SelfNormalised,
@@ -36,7 +37,7 @@ def FedLinUCB(
     agents: int,
     alpha: float = 1.0,
     ridge: float = 1.0,
-    radius: PaperRadius = 0.5,
+    radius: PaperRadius | Literal["auto"] = 0.5,
     determinant: Determinant = "when-needed",
     bounds: Bounds = Bounds(),
 ) -> Parts:
@@ -50,15 +51,15 @@ def FedLinUCB(
     published, in O(d^3) a round. ``"rank-one"``: in O(d^2). ``"when-needed"``: a bound on it, in
     O(d), and the growth itself only when the bound reaches the threshold.
 
-    The other parameters are those of ``FSCLB``; ``radius="paper"`` is eq. 1 with nothing shed.
+    The other parameters are those of ``FSCLB``; ``radius="paper"`` is eq. 1 with nothing shed, and
+    ``"auto"`` is measured (``Empirical``).
     """
     one_of("determinant", determinant, ["when-needed", "rank-one", "every-round"])
     memory = GramMemory(dimension, real("ridge", ridge), determinant)
     real("alpha", alpha)
     paper = Federated(dimension=dimension, agents=agents, alpha=alpha, ridge=ridge, bounds=bounds)
-    return Parts(
-        memory=memory, radius=chosen_radius(radius, {"paper": paper}), trigger=Growth(alpha)
-    )
+    rules: dict[str, Radius] = {"auto": Empirical(ridge), "paper": paper}
+    return Parts(memory=memory, radius=chosen_radius(radius, rules), trigger=Growth(alpha))
 
 
 @recipe()

@@ -50,7 +50,7 @@ class Statistics:
     - ``moment`` is sum r x, a vector of length d. With estimate="corrected" the sketch's error
       times an estimate has been subtracted from it (see ``SketchMemory``).
     - ``count`` is the number of observations.
-    - ``rewards`` are sums over r alone, for averages and for the noise.
+    - ``rewards`` are sums over r alone, for averages and for the noise (``radius="auto"``).
     - ``cut`` counts the uploads among them whose correction was too long and was cut.
     """
 

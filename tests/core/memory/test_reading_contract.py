@@ -60,6 +60,11 @@ def test_reading(memory: Memory, held: Array, asked: Array) -> None:
     np.testing.assert_allclose(reading.logdet, np.linalg.slogdet(matrix)[1], rtol=1e-9, atol=1e-9)
     for y in asked[:3]:
         np.testing.assert_allclose(reading.solve(y), np.linalg.solve(matrix, y), atol=loose)
+    shown = reading.shown_directions(RIDGE)
+    assert -1e-9 <= shown <= D
+    if reading.shed == 0.0:
+        expected = D - RIDGE * np.trace(np.linalg.inv(matrix))
+        np.testing.assert_allclose(shown, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", sorted(MEMORIES.keys() - {"sketch, uncompensated"}))

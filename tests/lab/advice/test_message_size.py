@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,8 +32,10 @@ def full_upload(recipe: Recipe, rows: int = 0) -> fb.Upload:
 @given(st.integers(2, 30), st.data())
 def test_a_full_sketch_has_the_predicted_bytes(d: int, data: st.DataObject) -> None:
     size = data.draw(st.integers(2, d + 1))
-    for make in (fb.FSCLB, fb.FSCLB.lean):
-        recipe = make(dimension=d, sketch_size=size, agents=1, alpha=HOLD)
+    for width in ("float64", "int8"):
+        recipe = fb.RECIPES["FSCLB"](
+            dimension=d, sketch_size=size, agents=1, alpha=HOLD, cadence="buffered", wire=width
+        )
         upload = full_upload(recipe, rows=size - 1)
         assert upload.scalars >= size * d  # so many rows, and the moment
         assert len(wire.encode(upload)) == message_bytes(recipe)
@@ -46,9 +49,17 @@ def test_a_whole_matrix_has_the_predicted_bytes() -> None:
 def test_no_message_of_a_run_is_larger_but_for_counts() -> None:
     world = fb.worlds.Synthetic(dimension=12, arms=4, agents=3)
     rewards = 28  # bytes of their sums, which a narrow download leaves out
-    for make, left_out in ((fb.FSCLB, 0), (fb.FSCLB.lean, rewards)):
-        recipe = make(dimension=12, sketch_size=5, agents=3)
+    for width, left_out in (("float64", 0), ("int8", rewards)):
+        recipe = fb.RECIPES["FSCLB"](dimension=12, sketch_size=5, agents=3, wire=width)
         trace = fb.simulate(recipe, world, rounds=1500)
         pairs = np.diff(trace.bytes, prepend=0)[trace.uploaded]
         expected = 2 * message_bytes(recipe) - left_out
         assert expected <= pairs.max() <= expected + 24
+
+
+def test_fitted_rows_have_about_the_predicted_bytes() -> None:
+    world = fb.worlds.Synthetic(dimension=12, arms=4, agents=3)
+    recipe = fb.FSCLB.lean(dimension=12, sketch_size=5, agents=3)
+    trace = fb.simulate(recipe, world, rounds=1500)
+    pairs = np.diff(trace.bytes, prepend=0)[trace.uploaded]
+    assert pairs[-1] / 2 == pytest.approx(message_bytes(recipe), rel=0.15)

@@ -41,7 +41,15 @@ def _gram(arms: Array) -> Array:
     return matrix
 
 
-LEAN = fb.FSCLB.lean(dimension=6, agents=2)
+LEAN = fb.FSCLB(
+    dimension=6,
+    sketch_size="auto",
+    agents=2,
+    cadence="buffered",
+    estimate="corrected",
+    wire="int8",
+    budget=150,
+)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,14 @@ class Reading(Protocol):
         """Return theta: V^{-1} moment, or V'^{-1} moment if estimates have a ridge of their own."""
         ...
 
+    def shown_directions(self, ridge: float) -> float:
+        """Return how many directions data has shown: 0 without data, at most d.
+
+        A direction in which data adds q to the ridge counts q / (ridge + q): the trace of
+        I - ridge V^{-1} where nothing was shed. What was shed is counted by a guess.
+        """
+        ...
+
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms (K x d)."""
         ...
@@ -153,6 +161,11 @@ class Memory(Protocol):
     @property
     def capacity(self) -> int:
         """How many observations a pending buffer holds before it sheds."""
+        ...
+
+    @property
+    def combines_rounded(self) -> bool:
+        """Whether uploads are rounded at once, even those that will be combined with others."""
         ...
 
     def empty(self) -> Statistics:

@@ -36,6 +36,11 @@ class GramMemory:
     determinant: Determinant = "rank-one"
 
     @property
+    def combines_rounded(self) -> bool:
+        """True: rounding again adds no more than rounding once."""
+        return True
+
+    @property
     def capacity(self) -> int:
         """1: a matrix never sheds, so all observations cost the same."""
         return 1

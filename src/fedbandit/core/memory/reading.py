@@ -31,6 +31,10 @@ class GramReading:
 
     estimate = solve
 
+    def shown_directions(self, ridge: float) -> float:
+        """Return d - ridge trace(V^{-1}). Cost O(d)."""
+        return len(self.inverse) - ridge * float(self.inverse.trace())
+
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms."""
         widths: Array = np.maximum(row_products(arms @ self.inverse, arms), 0.0)
@@ -87,6 +91,16 @@ class SketchReading:
     def estimate(self, moment: Array) -> Array:
         """(estimate_ridge I + S^T S)^{-1} moment."""
         return sketch_solve(self.rows, self.squares, self.estimate_ridge, moment)
+
+    def shown_directions(self, ridge: float) -> float:
+        """Return the sum of q / (ridge + q) over rows, and lost / (ridge + shed) for the others.
+
+        That is at most d, exact where nothing was shed, and else a guess on the low side: no
+        direction lost more than shed, so it takes at least lost / shed directions to lose as much.
+        """
+        lost = int(self.rows.shape[1]) * (self.estimate_ridge - ridge)
+        rows = float((self.squares / (self.squares + ridge)).sum())
+        return min(rows + lost / (ridge + self.shed), float(self.rows.shape[1]))
 
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms."""

@@ -30,7 +30,8 @@ class SketchMemory:
     ``compensated``: V is (ridge + shed) I + S^T S, else ridge I + S^T S. Pending data is shrunk
     once it has ``buffer`` rows (default: ``size``). ``width`` is the number format of rows in
     messages. ``sizing`` lets the size of messages change, up to ``size``. The server's own sketch
-    has ``server_size`` (default: ``size``).
+    has ``server_size`` (default: ``size``). ``tells_rewards``: rounded downloads carry the sums of
+    rewards too, for radii that are computed from them.
 
     ``estimate`` is how theta is computed. ``"paper"`` solves with the V above. ``"averaged"`` has
     lost / d, the average of what the sketch has lost, in place of shed, the worst case.
@@ -60,6 +61,12 @@ class SketchMemory:
     sizing: Sizing | None = None
     longest: float = inf
     server_size: int | None = None
+    tells_rewards: bool = False
+
+    @property
+    def combines_rounded(self) -> bool:
+        """True: rounding again adds no more than rounding once."""
+        return True
 
     @property
     def capacity(self) -> int:
@@ -124,15 +131,16 @@ class SketchMemory:
     def downloaded(self, base: Base, /) -> Statistics:
         """Return the server's statistics cut to the size of a message and rounded to ``width``.
 
-        Rounded downloads leave out the sums of rewards, which agents do not use.
+        Rounded downloads leave out the sums of rewards unless agents use them.
         """
         held: Sketch = base.statistics.summary
         size = self.size if self.sizing is None else self.sizing.size(held, self.ridge)
         short = held if size == held.size else held.resized(size)
         if short is held and self.width == "float64":
             return base.statistics
-        told = base.statistics.rewards if self.width == "float64" else NO_REWARDS
-        return self._sent(base.statistics, short, base.reference, told)
+        told = self.tells_rewards or self.width == "float64"
+        rewards = base.statistics.rewards if told else NO_REWARDS
+        return self._sent(base.statistics, short, base.reference, rewards)
 
     def _sent(
         self, whole: Statistics, short: Sketch, reference: Array | None, rewards: Rewards

@@ -19,13 +19,15 @@ def message_bytes(recipe: Recipe) -> int:
 
     An upload is made and encoded, so this cannot differ from what travels but by the few bytes
     that large counts and agent numbers take. A download has one number more, and no sums of rewards
-    where rows are narrow. Cost O(l d).
+    where rows are narrow. Rows that take as many bits as they need (``wire="fitted"``) are those of
+    100 arms of length 1; what travels takes one or two bits a number more or less. Cost O(l d).
     """
     memory, d = recipe.parts.memory, recipe.dimension
     summary = memory.empty().summary
     if isinstance(summary, Sketch):
         summary = replace(summary, rows=np.eye(min(summary.size - 1, d), d))
     if isinstance(summary, LossyRows):
-        summary = nothing_lost(np.random.default_rng(0).standard_normal((d, d)))
+        arms = np.random.default_rng(0).standard_normal((_COUNT, d))
+        summary = nothing_lost(arms / np.linalg.norm(arms, axis=1, keepdims=True))
     full = Statistics(summary, np.zeros(d), _COUNT, Rewards(_COUNT))
     return len(wire.encode(Upload(0, memory.uploaded(full, Base(memory.empty(), memory)))))

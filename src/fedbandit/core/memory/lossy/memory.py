@@ -67,6 +67,11 @@ class LossyMemory:
     longest: float = inf
 
     @property
+    def combines_rounded(self) -> bool:
+        """False: every rounding raises the weight of all rows."""
+        return False
+
+    @property
     def capacity(self) -> int:
         """The buffer."""
         return self.buffer

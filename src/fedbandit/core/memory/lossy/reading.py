@@ -49,6 +49,13 @@ class LossyReading:
         scaled = np.sqrt(self.weight) * self.rows
         return _factored(scaled, diagonal)
 
+    @cached_property
+    def _estimate_factor(self) -> tuple[Array, Array, float]:
+        """The same of V'."""
+        if self.lift is None:
+            return self._factor
+        return _factored(self.rows, self.base_ridge + self.lift)
+
     @property
     def inverse_diagonal(self) -> Array:
         """The diagonal of V^-1 (d)."""
@@ -87,11 +94,15 @@ class LossyReading:
         return inverse * y - (explained @ y) @ explained
 
     def estimate(self, moment: Array) -> Array:
-        """V'^{-1} moment. Cost O(k^2 d)."""
-        if self.lift is None:
-            return self.solve(moment)
-        inverse, explained, _ = _factored(self.rows, self.base_ridge + self.lift)
+        """V'^{-1} moment. Cost O(k^2 d) the first time."""
+        inverse, explained, _ = self._estimate_factor
         return inverse * moment - (explained @ moment) @ explained
+
+    def shown_directions(self, ridge: float) -> float:
+        """Return d - ridge trace(V'^{-1}). Cost O(k d)."""
+        inverse, explained, _ = self._estimate_factor
+        trace = float(inverse.sum()) - float(np.vdot(explained, explained))
+        return len(inverse) - ridge * trace
 
     def growth(self, pending: Array, bound: Array | None) -> float:
         """Return log det(V + P^T P + diag(b)) - log det V for P = ``pending`` (n x d), b = bound.
@@ -170,6 +181,10 @@ class LossyGramReading:
             return self.solve(moment)
         raised = self.matrix + np.diag(self.base_ridge + self.lift)
         return np.asarray(np.linalg.solve(raised, moment), dtype=np.float64)
+
+    def shown_directions(self, ridge: float) -> float:
+        """Return d - ridge trace(V^{-1}). Cost O(d)."""
+        return self._whole.shown_directions(ridge)
 
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms."""
