@@ -20,9 +20,11 @@ _CLOSING = (
 class Refusal(Exception):
     """A request that is answered with a 4xx, or with 429 or 503 and when to try again."""
 
-    def __init__(self, status: HTTPStatus, field: str, message: str) -> None:
+    def __init__(
+        self, status: HTTPStatus, field: str, message: str, *, closes: bool = False
+    ) -> None:
         super().__init__(message)
-        self.status, self.field = status, field
+        self.status, self.field, self._closes = status, field, closes
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle it, for the merge worker: an exception's own way drops status and field."""
@@ -35,7 +37,7 @@ class Refusal(Exception):
             headers["WWW-Authenticate"] = "Bearer"
         if self.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
             headers["Retry-After"] = str(RETRY_AFTER)
-        if self.status in _CLOSING:
+        if self._closes or self.status in _CLOSING:
             headers["Connection"] = "close"
         return error_response(self.status, self.field, str(self), headers)
 
@@ -52,9 +54,9 @@ def not_now(field: str, message: str) -> Refusal:
     return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, field, message)
 
 
-def too_many(field: str, message: str) -> Refusal:
-    """Return the answer to an agent with too many requests at once."""
-    return Refusal(HTTPStatus.TOO_MANY_REQUESTS, field, message)
+def too_many(field: str, message: str, *, closes: bool = False) -> Refusal:
+    """Return the answer to an agent with too many requests, or an address with wrong tokens."""
+    return Refusal(HTTPStatus.TOO_MANY_REQUESTS, field, message, closes=closes)
 
 
 def other_format(form: int) -> Refusal:

@@ -125,7 +125,8 @@ class Authentication:
             guest.refuse()
         await asyncio.sleep(began + self._settings.refusal_seconds - time.monotonic())
         if guest is not None and not self._attempts.allow(guest.address):
-            raise too_many("authorization", "too many tokens from this address were wrong")
+            message = "too many tokens from this address were wrong"
+            raise too_many("authorization", message, closes=True)
         raise unauthorised(admin=admin)
 
     def _remembered(self, digest: bytes) -> Token | None:

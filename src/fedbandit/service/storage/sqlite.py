@@ -140,7 +140,7 @@ def _hold(path: Path, *, alone: bool) -> int:
         try:
             held = file_lock.acquire(lock, shared=not alone)
         except OSError as error:
-            raise _failed(path, f"{error.strerror or error} at {lock}") from error
+            raise _failed(path, f"unable to open {lock}: {error.strerror or error}") from error
         if held is not None and (not alone or file_lock.share(held)):
             return held
         if held is not None:
