@@ -25,7 +25,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import uvicorn
@@ -40,7 +39,6 @@ from fedbandit import wire
 from fedbandit.core.memory.summary import sketch_of
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.app import app_of
-from fedbandit.service.merging.queue import MergeQueue
 from fedbandit.service.merging.sync import Answer, ModelRef, SyncRequest
 from fedbandit.service.models.model import new_model
 from fedbandit.service.serve import _config, _gate
@@ -157,11 +155,11 @@ def be_bare() -> None:
 
 def be_echo(url: str) -> None:
     """Serve an echo by a coordinator."""
-    _run(app_of(Coordinator(open_store(url), Settings(), queue=cast(MergeQueue, Echo()))))
+    _run(app_of(Coordinator(open_store(url), Settings(), merger=Echo())))
 
 
 class Echo:
-    """Stands in for ``MergeQueue``: returns a body instead of merging it."""
+    """A ``SyncMerger`` that returns a body instead of merging it."""
 
     def __init__(self) -> None:
         self.batches: Counter[str] = Counter()

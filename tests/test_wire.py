@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit import errors, wire
 from fedbandit.core.memory.narrow import CODES, Narrow, narrowed
+from fedbandit.core.memory.triangle import TRIANGLE_CODES, triangle_of
 
 SKETCH = fb.Sketch(np.diag([3.0, 2.0, 1.0])[:2], 0.25, 3)
 NARROW = {width: narrowed(fb.Sketch(SKETCH.rows / 3, 0.25, 3, 0.1), width) for width in CODES}
+LIFTED = fb.Gram(np.array([[2.0, 0.3, 0.0], [0.3, 1.0, -0.7], [0.0, -0.7, 3.0]]), 0.25)
+TRIANGLES = {width: triangle_of(LIFTED, width) for width in TRIANGLE_CODES}
 MESSAGES: dict[str, fb.Upload | fb.Download | fb.Collect] = {
     "upload, sketch": fb.Upload(7, fb.Statistics(SKETCH, np.arange(3.0), 12)),
     "upload, rewards": fb.Upload(
@@ -41,6 +44,16 @@ MESSAGES: dict[str, fb.Upload | fb.Download | fb.Collect] = {
         f"upload, {width}": fb.Upload(7, fb.Statistics(NARROW[width], np.arange(3.0), 12))
         for width in CODES
     },
+    **{
+        f"upload, triangle, {width}": fb.Upload(
+            7, fb.Statistics(TRIANGLES[width], np.arange(3.0), 12)
+        )
+        for width in TRIANGLE_CODES
+    },
+    "download, triangle, nothing yet": fb.Download(
+        fb.Statistics(triangle_of(fb.Gram(np.zeros((3, 3))), "int8"), np.zeros(3), 0), 0
+    ),
+    "download, lifted": fb.Download(fb.Statistics(LIFTED, np.arange(3.0) / 3, 12), 3),
 }
 every_message = pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 
@@ -58,7 +71,10 @@ def test_round_trip(message: fb.Upload | fb.Download | fb.Collect, form: int) ->
         np.testing.assert_array_equal(again.moment, message.moment)
         carried = message.statistics.rewards if form > 1 else fb.Rewards()
         assert again.statistics.rewards == carried
-        for name in ("matrix", "rows", "squares", "shed", "size", "lost", "width"):
+        for name in (
+            *("matrix", "rows", "squares", "shed", "size", "lost", "width"),
+            *("diagonal", "codes", "raised"),
+        ):
             if hasattr(message.summary, name):
                 np.testing.assert_array_equal(
                     getattr(again.summary, name), getattr(message.summary, name)
@@ -354,6 +370,9 @@ def _without(place: tuple[int, ...], value: object, sync: wire.Sync = SYNC) -> b
         ("upload", (7,), None),
         ("upload", (7, 0), "download"),
         ("upload.format", (7, 1), 3),
+        ("more", (8,), {1: 2}),
+        ("upload.more", (7, 6), {1: 2}),
+        ("upload.more", (7, 6), {b"rewards": None}),
         ("upload.more.rewards", (7, 6), {"rewards": [1, 2.0]}),
         ("upload.more.rewards", (7, 6), {"rewards": [-1, 2.0, 3.0]}),
         ("upload.agent", (7, 2), "phone"),

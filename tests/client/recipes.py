@@ -13,6 +13,7 @@ def recipes(dimension: int) -> dict[str, fb.Recipe]:
             dimension=dimension, sketch_size=4, agents=3, cadence="buffered"
         ),
         "FedLinUCB": fb.FedLinUCB(dimension=dimension, agents=3),
+        "FedLinUCB, int8": fb.FedLinUCB(dimension=dimension, agents=3, wire="int8"),
         "FSCLB, narrow": fb.FSCLB(
             dimension=dimension, sketch_size="auto", agents=3, estimate="averaged", wire="int8"
         ),

@@ -18,6 +18,7 @@ RECIPES = {
     "FSCLB": fb.FSCLB(dimension=8, sketch_size=4, agents=3, radius=0.3),
     "FSCLB, buffered": fb.FSCLB(dimension=8, sketch_size=4, agents=3, cadence="buffered"),
     "FedLinUCB": fb.FedLinUCB(dimension=8, agents=3),
+    "FedLinUCB, int8": fb.FedLinUCB(dimension=8, agents=3, wire="int8"),
     "FSCLB.lean": fb.FSCLB.lean(dimension=8, agents=3, radius=0.3),
 }
 ROUNDS = 200

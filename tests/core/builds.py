@@ -21,6 +21,12 @@ BUILDS: dict[str, Callable[[], fb.Recipe]] = {
         dimension=D, agents=M, determinant="every-round", radius="paper"
     ),
     "FedLinUCB, rank-one": lambda: fb.FedLinUCB(dimension=D, agents=M, determinant="rank-one"),
+    "FedLinUCB, triangle": lambda: fb.FedLinUCB(dimension=D, agents=M, wire="float64"),
+    "FedLinUCB, float32": lambda: fb.FedLinUCB(dimension=D, agents=M, wire="float32"),
+    "FedLinUCB, float16": lambda: fb.FedLinUCB(
+        dimension=D, agents=M, wire="float16", determinant="rank-one"
+    ),
+    "FedLinUCB, int8": lambda: fb.FedLinUCB(dimension=D, agents=M, wire="int8", radius="paper"),
     "AsyncLinUCB": lambda: fb.AsyncLinUCB(dimension=D, agents=M, radius="paper"),
     "DisLinUCB": lambda: fb.DisLinUCB(dimension=D, agents=M, wait=3.0),
     "LinUCB": lambda: fb.LinUCB(dimension=D, agents=M, radius="paper"),

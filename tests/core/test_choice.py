@@ -38,7 +38,9 @@ def test_it_is_a_pure_function_that_changes_nothing(choice: Choice, seed: int, n
     again = choice.choose(agent.policy, arms, 0, number, other)
     assert (first.arm, first.probability) == (again.arm, again.probability)
     np.testing.assert_array_equal(arms, before)
-    np.testing.assert_array_equal(first.arms, arms)
+    for each in (first, again):
+        np.testing.assert_array_equal(each.arms, arms)
+    np.testing.assert_array_equal(first.squared_widths, again.squared_widths)
     assert not np.shares_memory(np.asarray(first.arms), arms)
     assert 0 <= first.arm < K
     assert 0.0 < first.probability <= 1.0
@@ -80,11 +82,26 @@ def test_the_probability_is_the_frequency() -> None:
 def test_numbers_that_are_not_finite_are_refused(choice: Choice) -> None:
     agent, _ = policy_of(0)
     arms = np.full((K, D), np.nan)
+    shown = choice.choose(agent.policy, np.eye(K, D), 0, 0)
+    with pytest.raises(fb.errors.InvalidArms, match="nan"):
+        choice.choose(agent.policy, arms, 0, 1, shown)
+    np.testing.assert_array_equal(shown.arms, np.eye(K, D))
     for bad in (arms, sparse_arms(sparse.csr_array(arms))):
         with pytest.raises(fb.errors.InvalidArms, match="nan"):
             choice.choose(agent.policy, bad, 0, 0)
     with pytest.raises(fb.errors.InvalidArms, match="nan"):
         choice.choose_many(agent.policy, arms[None], 0, 0)
+
+
+def test_chance_takes_arms_of_any_finite_size() -> None:
+    agent, _ = policy_of(0)
+    for size in (0.0, 1e-300, 1e200, np.finfo(float).max):
+        Uniform().choose(agent.policy, np.full((K, D), size), 0, 0)
+    for bad in (np.inf, -np.inf, np.nan):
+        arms = np.full((K, D), 1e200)
+        arms[-1, -1] = bad
+        with pytest.raises(fb.errors.InvalidArms):
+            Uniform().choose(agent.policy, arms, 0, 0)
 
 
 def test_a_refused_choice_leaves_the_arms_of_the_last_one() -> None:

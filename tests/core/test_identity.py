@@ -88,12 +88,31 @@ def test_earlier_defaults_keep_the_identities_of_their_time(ridge: float) -> Non
         (fb.FSCLB(dimension=3, sketch_size=2, agents=1), {"bounds": {"noise": 0.5}}),
         (fb.FSCLB.lean(dimension=30, agents=1), {"budget": 900}),
         (fb.FSCLB(dimension=3, sketch_size=2, agents=1), {"estimate": "averaged"}),
+        (fb.FedLinUCB(dimension=3, agents=1), {"wire": "float64"}),
+        (fb.FedLinUCB(dimension=3, agents=1), {"wire": "int8"}),
     ],
 )
 def test_every_other_parameter_decides(one: fb.Recipe, other: dict[str, Any]) -> None:
     changed = RECIPES[one.name](**{**one.params, **other})
     assert changed.identity != one.identity
     assert wire.fingerprint(changed) != wire.fingerprint(one)
+
+
+@pytest.mark.parametrize(
+    ("given", "implied", "other"),
+    [
+        ({"sketch_size": 5, "cadence": "buffered"}, {"buffer": 20}, {"buffer": 21}),
+        ({"sketch_size": 9, "cadence": "buffered"}, {"buffer": 90}, {"buffer": 91}),
+        ({"sketch_size": 5}, {"server_size": 5}, {"server_size": 6}),
+        ({"sketch_size": "auto", "budget": 900}, {"server_size": 6}, {"server_size": 5}),
+    ],
+)
+def test_a_value_that_is_there_anyway_can_be_spelt_out(
+    given: dict[str, Any], implied: dict[str, Any], other: dict[str, Any]
+) -> None:
+    left_out = fb.FSCLB(dimension=30, agents=1, **given)
+    assert fb.FSCLB(dimension=30, agents=1, **given, **implied).identity == left_out.identity
+    assert fb.FSCLB(dimension=30, agents=1, **given, **other).identity != left_out.identity
 
 
 def test_it_is_plain_json_whatever_way_the_numbers_were_written() -> None:
@@ -184,6 +203,9 @@ def test_version_1_is_told_every_parameter_of_its_time_and_no_other() -> None:
     assert not is_of_version_1(replace(one, meaning=2, identities={2: one.identity}))
     assert is_of_version_1(replace(one, meaning=2, identities={1: one.identity, 2: one.identity}))
     assert not is_of_version_1(replace(one, _params={**one.params, "determinant": "by magic"}))
+    for width in ("float64", "float32", "float16", "int8"):
+        narrow = fb.RECIPES["FedLinUCB"](**{**one.params, "wire": width})
+        assert not is_of_version_1(narrow)
     newer = replace(one, _params={**one.params, "forget": 0.5})
     assert not is_of_version_1(newer)
     assert form_1(newer) == form_1(one)

@@ -22,6 +22,7 @@ RECIPES = {
     "FSCLB": fb.FSCLB(dimension=D, sketch_size=3, agents=2),
     "FSCLB.lean": fb.FSCLB.lean(dimension=D, sketch_size=3, agents=2),
     "FedLinUCB": fb.FedLinUCB(dimension=D, agents=2),
+    "FedLinUCB, int8": fb.FedLinUCB(dimension=D, agents=2, wire="int8"),
 }
 every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 finite = st.floats(-1e3, 1e3)
@@ -145,3 +146,23 @@ def test_what_came_without_rewards_is_not_in_their_sums() -> None:
         server.receive(old if reward == 1.0 else upload)
     assert server.count == 2
     assert server.statistics.rewards == fb.Rewards(1, 3.0, 9.0)
+
+
+def test_what_a_caller_writes_later_is_not_in_it() -> None:
+    moment = np.ones(D)
+    statistics = fb.Statistics(fb.Gram(np.eye(D)), moment, 1)
+    moment[:] = 7.0
+    np.testing.assert_array_equal(statistics.moment, np.ones(D))
+
+
+@every_recipe
+def test_what_was_sent_stays_as_it_was(recipe: fb.Recipe) -> None:
+    agent, rng = recipe.agent(0), np.random.default_rng(0)
+    for x in rng.standard_normal((4, D)):
+        agent.observe(x, 1.0)
+    sent = agent.receive(fb.Collect())
+    assert sent is not None
+    before = wire.encode(sent)
+    for x in rng.standard_normal((9, D)):
+        agent.observe(x, -1.0)
+    assert wire.encode(sent) == before

@@ -33,6 +33,10 @@ def test_every_line_fits_every_setting_and_is_what_it_says(variant: Algorithm) -
             assert recipe.params["estimate"] == step
             assert recipe.params["wire"] == (width or "float64")
             assert recipe.params["sketch_size"] == setting.sketch_size
+        if step == "FedLinUCB":
+            wires = {"": "full", "triangle": "float64"}
+            assert recipe.params["wire"] == wires.get(width, width)
+            assert variant.tuned_as == "FedLinUCB"
         if step == "FSCLB":
             assert (recipe.params["estimate"], recipe.params["cadence"]) == ("paper", "paper")
 

@@ -8,6 +8,7 @@ from fedbandit.core.memory.summary import sketch_of
 
 RECIPE = fb.FSCLB(dimension=4, sketch_size=3, agents=2)
 GRAM = fb.FedLinUCB(dimension=3, agents=2)
+TRIANGLE = fb.FedLinUCB(dimension=3, agents=2, wire="int8")
 
 
 def upload_for(recipe: fb.Recipe, seed: int, *, count: int = 6) -> fb.Upload:
@@ -23,7 +24,7 @@ def upload_for(recipe: fb.Recipe, seed: int, *, count: int = 6) -> fb.Upload:
     else:
         matrix = arms.T @ arms
         summary = fb.Gram((matrix + matrix.T) / 2)
-    return fb.Upload(0, fb.Statistics(summary, moment, count))
+    return recipe.agent(0).packed(fb.Upload(0, fb.Statistics(summary, moment, count)))
 
 
 def sync_for(

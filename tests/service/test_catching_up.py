@@ -16,6 +16,8 @@ D = 12
 RECIPES = {  # what is stored is what is sent, or more, or in full where that is rounded
     "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=2),
     "FedLinUCB": fb.FedLinUCB(dimension=D, agents=2),
+    "triangle": fb.FedLinUCB(dimension=D, agents=2, wire="float64"),
+    "FedLinUCB, rounded": fb.FedLinUCB(dimension=D, agents=2, wire="int8"),
     "rounded": fb.FSCLB(dimension=D, sketch_size=4, agents=2, wire="bfloat16"),
     "lean": fb.FSCLB.lean(dimension=D, agents=2),
     "lean, fixed": fb.FSCLB.lean(dimension=D, sketch_size=4, agents=2),

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from fedbandit import wire
-from fedbandit.service.merging.batch import StoreMerger
-from fedbandit.service.merging.queue import MergeQueue
 from fedbandit.service.merging.sync import ModelRef, SyncRequest
+from fedbandit.service.merging.threads import ThreadMerger
 from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import make_model, metric, start, stored
@@ -23,15 +22,15 @@ def test_finishing_does_not_wait_for_a_store_that_is_stuck(
         ref = ModelRef("news", store.model("news").incarnation)
         request = SyncRequest("a", wire.encode_sync(sync_for(RECIPE, 1)))
         with blocker.lock("news"):
-            ask = asyncio.create_task(queue.take(ref, request))
+            ask = asyncio.create_task(merger.take(ref, request))
             await asyncio.sleep(0.1)
-            assert not await queue.stop(0.01)
+            assert not await merger.stop(0.01)
             ask.cancel()
 
     url = sqlite_url()
     make_model(url, "news", RECIPE)
     store, blocker = open_store(url), open_store(url)
-    queue = MergeQueue(StoreMerger(store))
+    merger = ThreadMerger(store)
     asyncio.run(play())
     for each in (store, blocker):
         each.close()

@@ -68,9 +68,8 @@ class Agent:
         self._rewards, self._reward_total, self._reward_squares = 0, 0.0, 0.0  # of what is pending
         self._chosen: Chosen | None = None
         self._chosen_with: Policy | None = None
-        self._pending: Pending
+        self._pending: Pending | None = None  # until there is an observation
         self._adopt(self._parts.memory.empty(), version=0)
-        self._start_pending()
 
     def __repr__(self) -> str:
         name, version, pending = self._recipe.name, self._version, self.pending
@@ -98,7 +97,7 @@ class Agent:
     @property
     def pending(self) -> int:
         """Number of observations that are not in an upload yet."""
-        return self._pending.count
+        return 0 if self._pending is None else self._pending.count
 
     @property
     def probability(self) -> float | None:
@@ -140,20 +139,23 @@ class Agent:
         it is in full precision, so that it can be ``combined``; call ``packed`` before sending.
         Raises, and changes nothing, for an arm or a reward that is not valid.
         """
-        reward = checked_reward(reward)
+        if type(reward) is not float or not isfinite(reward):
+            reward = checked_reward(reward)
         x, squared_width = self._played(arm)
-        parts, pending = self._parts, self._pending
         if not self._learns:
             if not fits(x, reward):
                 raise too_large(x, reward)
             return None
+        parts, pending = self._parts, self._pending
+        if pending is None:
+            pending = self._start_pending()
         if not pending.absorb(x, squared_width, reward):
             raise too_large(x, reward)
         self._rewards += 1
         self._reward_total += reward
         self._reward_squares += reward * reward
         if parts.own_data:
-            self._decide_on_own_data()
+            self._decide_on_own_data(pending)
         if pending.growth_exceeds(parts.trigger.threshold(pending.count)):
             return self._upload(pack=pack)
         return None
@@ -180,7 +182,7 @@ class Agent:
             self._adopt(memory.opened(message.statistics), version=message.version)
             self._rebase_pending()
             if self._parts.own_data:
-                self._decide_on_own_data()
+                self._decide_on_own_data(self._pending or self._start_pending())
         return None
 
     def collect(self, *, pack: bool = True) -> Upload:
@@ -244,7 +246,8 @@ class Agent:
             "rewards": rewards_entry(self._pending_rewards()),
         }
         state |= under("base", self._parts.memory.pack(base.summary))
-        return state | under("pending", self._pending.state())
+        pending = self._pending or self._parts.memory.pending(self._base)
+        return state | under("pending", pending.state())
 
     @classmethod
     def restore(cls, recipe: Recipe, state: Mapping[str, Any]) -> Agent:
@@ -261,12 +264,12 @@ class Agent:
             rewards(state, "base_rewards", most=integer(state, "base_count")),
         )
         agent._adopt(base, version=integer(state, "version"))
-        agent._start_pending()
-        agent._pending.restore(part(state, "pending"))
+        pending = agent._start_pending()
+        pending.restore(part(state, "pending"))
         agent._set_rewards(rewards(state, "rewards", most=agent.pending))
         agent._decisions = integer(state, "decisions")
         if agent._parts.own_data:
-            agent._decide_on_own_data()
+            agent._decide_on_own_data(pending)
         agent._restore_chosen(array(state, "shown", None, d), array(state, "widths", None))
         return agent
 
@@ -297,9 +300,8 @@ class Agent:
         moment, count, sums = statistics.moment, statistics.count, statistics.rewards
         self._decide_with(self._base.reading, Evidence(self._base.theta, moment, count, sums))
 
-    def _decide_on_own_data(self) -> None:
-        base, pending = self._base.statistics, self._pending
-        reading = pending.reading()
+    def _decide_on_own_data(self, pending: Pending) -> None:
+        base, reading = self._base.statistics, pending.reading()
         moment, count = base.moment + pending.moment, base.count + pending.count
         sums = base.rewards.plus(self._pending_rewards())
         self._decide_with(reading, Evidence(reading.estimate(moment), moment, count, sums))
@@ -307,9 +309,9 @@ class Agent:
     def _decide_with(self, reading: Reading, evidence: Evidence) -> None:
         self._policy = Policy(reading, evidence.theta, self._parts.radius(reading, evidence))
 
-    def _start_pending(self) -> None:
-        self._pending = self._parts.memory.pending(self._base)
-        self._set_rewards(NO_REWARDS)
+    def _start_pending(self) -> Pending:
+        self._pending = pending = self._parts.memory.pending(self._base)
+        return pending
 
     def _set_rewards(self, sums: Rewards) -> None:
         """Set the sums over pending rewards: plain numbers, since each observation adds to them."""
@@ -324,18 +326,20 @@ class Agent:
 
     def _rebase_pending(self) -> None:
         """Move the pending observations on top of a new base."""
-        if self._pending.count:
+        if self._pending is not None and self._pending.count:
             self._pending = self._pending.over(self._base)
         else:
-            self._start_pending()
+            self._pending = None
 
     def _upload(self, *, pack: bool) -> Upload:
         """Return the pending observations as an upload, and start again with none pending.
 
         Agents that decide on their own data add the upload to their base.
         """
-        memory, base, pending = self._parts.memory, self._base, self._pending
+        memory, base = self._parts.memory, self._base
+        pending = self._pending or self._start_pending()
         summary = pending.summary()  # before the moment is read: shedding may correct it
+        pending.moment.setflags(write=False)  # spares a copy of it
         observed = Statistics(summary, pending.moment, pending.count, self._pending_rewards())
         if pack or memory.combines_rounded:
             observed = memory.uploaded(observed, base, pending.carried)
@@ -345,7 +349,8 @@ class Agent:
         if self._parts.own_data:
             merged = memory.merged(base.statistics, [upload.statistics], None)
             self._adopt(merged, version=self._version)
-        self._start_pending()
+        self._pending = None
+        self._set_rewards(NO_REWARDS)
         return upload
 
     def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:
@@ -356,7 +361,7 @@ class Agent:
                 raise self._never_shown(arm)
             x = chosen.arms[arm]
             if self._chosen_with is self._policy:
-                return x, float(chosen.squared_widths[arm])
+                return x, chosen.squared_widths.item(arm)
         else:
             x = checked_arm(arm, self._dimension)
         return x, float(self._policy.reading.squared_widths(x[None])[0])

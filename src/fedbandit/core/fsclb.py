@@ -1,8 +1,9 @@
 """FSCLB, the paper's algorithm, and ``FSCLB.lean``, our way to run it."""
 
+from collections.abc import Mapping
 from functools import partial
 from math import inf
-from typing import Final, Literal, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 from fedbandit.core.checks import one_of, real, whole
 from fedbandit.core.memory.contract import Memory
@@ -29,6 +30,17 @@ WIRES: Final[tuple[Wire, ...]] = (*WIDTHS, "fitted")
 Compensation = Literal["uniform", "coordinates"]
 
 
+def _implied(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the buffer and the server's size that a recipe has if they are left out."""
+    d, budget, width = params["dimension"], params["budget"], params["wire"]
+    size, sizing = _sizes(params["sketch_size"], budget, dimension=d, width=width)
+    if params["compensation"] == "coordinates":
+        room = _roomy_buffer(params["cadence"], None, size, d)
+        return {"buffer": room, "server_size": _roomy_server(None, size, room, d)}
+    server_size = _server_size(None, size, sizing, d) or size
+    return {"buffer": _buffer(params["cadence"], None, size, d), "server_size": server_size}
+
+
 class Fsclb:
     """FSCLB, the paper's algorithm: agents send the server sketches of what they observed.
 
@@ -37,7 +49,7 @@ class Fsclb:
     ``Recipe``, which builds the agents and the server.
     """
 
-    @recipe(name="FSCLB")
+    @recipe(name="FSCLB", implied=_implied)
     def __call__(
         self,
         *,

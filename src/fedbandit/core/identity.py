@@ -95,7 +95,8 @@ def params_1(recipe: Recipe) -> dict[str, Any]:
 def is_of_version_1(recipe: Recipe) -> bool:
     """Say whether an agent of version 1 can build this recipe and gets the same algorithm."""
     known = VERSION_1.get(recipe.name, ())
-    words = {name: value for name, value in recipe.params.items() if isinstance(value, str)}
+    told = {name: value for name, value in recipe.params.items() if name in known}
+    words = {name: value for name, value in told.items() if isinstance(value, str)}
     return (
         1 in recipe.identities
         and recipe.differing.keys() <= set(known)

@@ -37,7 +37,8 @@ class Upload:
     @property
     def scalars(self) -> int:
         """How many numbers this message has, counted as the paper does."""
-        return self.summary.upload_scalars
+        scalars: int = self.statistics.summary.upload_scalars
+        return scalars
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +71,8 @@ class Download:
     @property
     def scalars(self) -> int:
         """How many numbers this message has, counted as the paper does."""
-        return self.summary.download_scalars
+        scalars: int = self.statistics.summary.download_scalars
+        return scalars
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,7 @@ def recipe(
     meaning: int = 1,
     earlier: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
     cost_only: tuple[str, ...] = (),
+    implied: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {},
 ) -> Callable[[Callable[P, Parts]], Callable[P, Recipe]]:
     """Turn a function or method that returns ``Parts`` into one that returns a ``Recipe``.
 
@@ -111,7 +112,8 @@ def recipe(
     recipe's version; raise it by one whenever a default changes, or what a parameter does.
     ``earlier``: where only defaults have changed, those that differed, by the meaning of that time.
     ``cost_only``: parameters that change how long a decision takes, but no decision; they are left
-    out of the identity.
+    out of the identity. ``implied``: from all parameters, the values that those have which are left
+    out (None); an identity has no parameter that is spelt out at that value.
     """
 
     def decorate(choose_parts: Callable[P, Parts]) -> Callable[P, Recipe]:
@@ -139,7 +141,12 @@ def recipe(
                 for each, value in given.items()
                 if each != "self"
             }
-            decides = {each: value for each, value in plain.items() if each not in cost_only}
+            left_out = implied(plain)
+            decides = {
+                each: value
+                for each, value in plain.items()
+                if each not in cost_only and not (each in left_out and value == left_out[each])
+            }
             identities = {
                 version: canonical(called, version, differing(decides, {**defaults, **changed}))
                 for version, changed in {**earlier, meaning: {}}.items()

@@ -4,13 +4,14 @@ What all of them share is documented once, at ``FSCLB``: dimension, agents, ridg
 """
 
 from collections.abc import Callable
-from math import log
+from math import inf, log
 from typing import Final, Literal
 
 from fedbandit.core.checks import one_of, real, whole
 from fedbandit.core.fsclb import FSCLB, checked_sketch_size
 from fedbandit.core.memory.gram_memory import Determinant, GramMemory
 from fedbandit.core.memory.sketch_memory import SketchMemory
+from fedbandit.core.memory.triangle import GRAM_WIRES, GramWire
 from fedbandit.core.parts.choice import Uniform
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.parts.radius import (
@@ -39,6 +40,7 @@ def FedLinUCB(
     ridge: float = 1.0,
     radius: PaperRadius | Literal["auto"] = 0.5,
     determinant: Determinant = "when-needed",
+    wire: GramWire = "full",
     bounds: Bounds = Bounds(),
 ) -> Parts:
     """FedLinUCB (He et al. 2022): the protocol of FSCLB with the whole d x d matrix, no sketch.
@@ -51,13 +53,32 @@ def FedLinUCB(
     published, in O(d^3) a round. ``"rank-one"``: in O(d^2). ``"when-needed"``: a bound on it, in
     O(d), and the growth itself only when the bound reaches the threshold.
 
-    The other parameters are those of ``FSCLB``; ``radius="paper"`` is eq. 1 with nothing shed, and
-    ``"auto"`` is measured (``Empirical``).
+    ``wire`` is how the matrix is sent. ``"full"``, as published: d^2 numbers in float64. The others
+    send its upper triangle, d (d + 1) / 2 numbers: ``"float64"`` with the same decisions to the
+    last bit; ``"float32"``, ``"float16"`` or ``"int8"`` rounded. Rounding only ever adds to the
+    matrix, so V >= ridge I + X^T X holds for every width, and the error is carried to the moment as
+    FSCLB does with ``estimate="corrected"`` (``GramMemory`` has the proof).
+
+    The other parameters are those of ``FSCLB``; ``radius="paper"`` is eq. 1 with nothing shed,
+    ``"auto"`` is measured (``Empirical``). For rounded widths the bias of ``"paper"`` is that of
+    ``theory.radius(form="tight", corrected=True)``, which bounds what rounding does to the
+    estimate; S of ``bounds`` limits theta' there. Its factor for the noise assumes that no agent's
+    V exceeds the server's, which a rounded download can break.
     """
     one_of("determinant", determinant, ["when-needed", "rank-one", "every-round"])
-    memory = GramMemory(dimension, real("ridge", ridge), determinant)
+    one_of("wire", wire, GRAM_WIRES)
+    longest = bounds.parameter_norm if radius == "paper" else inf
+    memory = GramMemory(dimension, real("ridge", ridge), determinant, wire, longest)
     real("alpha", alpha)
-    paper = Federated(dimension=dimension, agents=agents, alpha=alpha, ridge=ridge, bounds=bounds)
+    paper = Federated(
+        dimension=dimension,
+        agents=agents,
+        alpha=alpha,
+        ridge=ridge,
+        bounds=bounds,
+        form="tight" if memory.rounds else "paper",
+        corrected=memory.rounds,
+    )
     rules: dict[str, Radius] = {"auto": Empirical(ridge), "paper": paper}
     return Parts(memory=memory, radius=chosen_radius(radius, rules), trigger=Growth(alpha))
 

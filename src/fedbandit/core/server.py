@@ -28,6 +28,8 @@ from fedbandit.errors import InvalidMessage, complaint
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
 
+_INTEGERS = (int, np.integer)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
@@ -123,7 +125,7 @@ class Server:
     def check(self, upload: Upload) -> None:
         """Raise InvalidMessage unless the upload can be merged."""
         sender = upload.agent if isinstance(upload, Upload) else None
-        if not isinstance(sender, int | np.integer) or not 0 <= sender < self.agents:
+        if not isinstance(sender, _INTEGERS) or not 0 <= sender < self.agents:
             raise InvalidMessage(
                 complaint(
                     "server",

@@ -46,9 +46,11 @@ class Statistics:
     They are what agents and server send, merge, store and estimate theta from.
 
     - ``summary`` stands for X^T X = sum x x^T (d x d): the matrix itself, ``Gram``; a ``Sketch`` of
-      it; or a sketch with rounded rows, as it is sent, ``Narrow``.
-    - ``moment`` is sum r x, a vector of length d. With estimate="corrected" the sketch's error
-      times an estimate has been subtracted from it (see ``SketchMemory``).
+      it; or either as it is sent in fewer bytes, ``Triangle`` and ``Narrow``; or rows or a matrix
+      with a bound on what they lack (``core.memory.lossy``).
+    - ``moment`` is sum r x, a vector of length d; an array that can be written is copied. With
+      estimate="corrected" the sketch's error times an estimate has been subtracted from it (see
+      ``SketchMemory``), and so has that of a rounded matrix (``GramMemory``).
     - ``count`` is the number of observations.
     - ``rewards`` are sums over r alone, for averages and for the noise (``radius="auto"``).
     - ``cut`` counts the uploads among them whose correction was too long and was cut.
@@ -62,7 +64,7 @@ class Statistics:
 
     def __post_init__(self) -> None:
         if self.moment.flags.writeable:
-            object.__setattr__(self, "moment", read_only(self.moment))
+            object.__setattr__(self, "moment", read_only(self.moment.copy()))
 
     def merged_with(self, others: Iterable[Statistics], summary: Any) -> Statistics:
         """Return the statistics of all these observations.
@@ -73,6 +75,7 @@ class Statistics:
         for each in others:
             moment, count = moment + each.moment, count + each.count
             rewards, cut = rewards.plus(each.rewards), cut + each.cut
+        moment.setflags(write=False)  # spares a copy of it
         return Statistics(summary, moment, count, rewards, cut)
 
     def scaled(self, share: float) -> Statistics:

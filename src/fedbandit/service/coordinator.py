@@ -15,9 +15,16 @@ from fedbandit.errors import InvalidParameter, InvalidState, LocalError, Unknown
 from fedbandit.service.access.audit import AuditLog
 from fedbandit.service.access.authentication import Authentication
 from fedbandit.service.admission import Turns
-from fedbandit.service.merging.batch import StoreMerger
-from fedbandit.service.merging.queue import MergeQueue, NotInTime
-from fedbandit.service.merging.sync import Answer, ModelGone, ModelRef, SyncRequest
+from fedbandit.service.merging.sync import (
+    Answer,
+    ModelGone,
+    ModelRef,
+    NotInTime,
+    SyncMerger,
+    SyncRequest,
+    WorkerExited,
+)
+from fedbandit.service.merging.threads import ThreadMerger
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.models.model import Served, recipe_of, server_at
 from fedbandit.service.refusal import Refusal, not_now, other_format, unauthorised
@@ -29,6 +36,7 @@ T = TypeVar("T")
 _How = Literal["read", "written"]
 _NOTE_SECONDS = 60.0
 _START_SECONDS, _READY_SECONDS = 75.0, 5.0  # for a check; the first one starts and compiles
+_RESTART_SECONDS, _LOOK_SECONDS = 10.0, 0.1  # with the pauses in between, some five workers
 _READY_FOR = 1.0
 _LAST_SECONDS = 1.0  # for batches under way when all connections are closed
 _log = logging.getLogger("fedbandit.service")
@@ -37,7 +45,7 @@ _log = logging.getLogger("fedbandit.service")
 class Coordinator:
     """Serves the models of one store. All methods run in the event loop; the store in threads.
 
-    ``queue`` has uploads merged; by default in threads of this process.
+    ``merger`` has uploads merged; by default in threads of this process.
 
     ``told_to_stop`` says whether the program has been asked to end, ``has_room`` whether another
     connection would be accepted. ``abandoned`` is True once it has stopped with a thread still
@@ -49,7 +57,7 @@ class Coordinator:
         store: Store,
         settings: Settings,
         *,
-        queue: MergeQueue | None = None,
+        merger: SyncMerger | None = None,
         told_to_stop: Callable[[], bool] = lambda: False,
         has_room: Callable[[], bool] = lambda: True,
         audit: AuditLog | None = None,
@@ -59,7 +67,7 @@ class Coordinator:
         self._told_to_stop, self._has_room, self._stopped = told_to_stop, has_room, False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
-        self._queue = queue or MergeQueue(StoreMerger(store))
+        self._merger = merger or ThreadMerger(store)
         self._asking: set[Future[Any]] = set()
         self.authentication, self.audit = Authentication(store, settings, self._asked), audit
         self._models: dict[str, tuple[float, Served]] = {}
@@ -122,7 +130,7 @@ class Coordinator:
         """
         try:
             ref = ModelRef(served.model.name, served.model.incarnation)
-            answer = await self._queue.take(ref, SyncRequest(agent, body, token))
+            answer = await self._merger.take(ref, SyncRequest(agent, body, token))
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
                 self.authentication.forget(token)
@@ -176,7 +184,7 @@ class Coordinator:
             return
         await self._asked(self._store.models)
         try:
-            await self._queue.check(_READY_SECONDS)
+            await self._merger.check(_READY_SECONDS)
         except NotInTime as error:
             raise not_now("coordinator", str(error)) from error
         except LocalError as error:
@@ -188,11 +196,22 @@ class Coordinator:
         """Return the metrics."""
         models = await self._asked(self._store.models)
         gauges = {"fedbandit_waiting": float(self.turns.queued)}
-        return self.metrics.text(models, gauges, batches=self._queue.batches)
+        return self.metrics.text(models, gauges, batches=self._merger.batches)
 
     async def start(self) -> None:
-        """Make everything ready for the first sync; raise StoreError if that fails."""
-        await self._queue.check(_START_SECONDS)
+        """Make everything ready for the first sync; raise StoreError if that fails.
+
+        A worker that is killed while it starts is started again, a few times.
+        """
+        give_up = time.monotonic() + _RESTART_SECONDS
+        while True:
+            try:
+                await self._merger.check(_START_SECONDS)
+                return
+            except WorkerExited:
+                if self.stopping or time.monotonic() > give_up:
+                    raise
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def stop(self) -> None:
         """Finish what was accepted, unless the store keeps it waiting, and close the store.
@@ -201,7 +220,7 @@ class Coordinator:
         """
         self._stopped = True
         await self._note_uses()
-        finished = await self._queue.stop(_LAST_SECONDS)
+        finished = await self._merger.stop(_LAST_SECONDS)
         self.abandoned = not finished or any(not each.done() for each in [*self._asking])
         self._reads.shutdown(wait=not self.abandoned, cancel_futures=True)
         self._store.close()

@@ -20,7 +20,6 @@ from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address, Tls, check_exposure
 from fedbandit.service.http.app import app_of, watching_app
 from fedbandit.service.http.guard import guarded
-from fedbandit.service.merging.queue import MergeQueue
 from fedbandit.service.merging.supervisor import WorkerMerger
 from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.models.agreement import check_agreement
@@ -77,7 +76,7 @@ def serve(
     coordinator = Coordinator(
         store,
         settings,
-        queue=MergeQueue(WorkerMerger(url, writers=store.writers)),
+        merger=WorkerMerger(url),
         told_to_stop=lambda: server.should_exit,
         has_room=lambda: all(gate.has_room() for gate in gates[:1]),
         audit=audit,

@@ -76,10 +76,10 @@ def _parted(said: str) -> tuple[str, list[str]]:
 
     The sentence may quote the sender, at any length: only its end can be a path.
     """
-    _, at, path = said[-_LONGEST:].rpartition(" - at `$")
-    if not at:
+    end = re.search(r" - at `(?:key` in `)?\$([^`]*)`$", said[-_LONGEST:])
+    if end is None:
         return said, []
-    return said[: len(said) - len(at) - len(path)], re.findall(r"\w+", path)
+    return said[: len(said) - len(end[0])], re.findall(r"\w+", end[1])
 
 
 def _plain(words: str) -> str:

@@ -1,5 +1,6 @@
-"""Summaries and vectors as they are encoded: in float64, or as rounded rows with scales."""
+"""Summaries and vectors as they are encoded: in float64, as rounded rows, as a triangle."""
 
+from collections.abc import Iterable
 from math import prod
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.narrow import CODES, Narrow, rounded, values
 from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.memory.triangle import EXACT, TRIANGLE_CODES, Triangle, triangle_of
 from fedbandit.wire.bits import MOST_BITS, packed, unpacked
 from fedbandit.wire.decoding import WIDTH, refuse
 
@@ -90,20 +92,35 @@ class _Fitted(
     weight: float
 
 
-WiredSummary = _Gram | _Sketch | _Narrow | _LossyRows | _LossyGram | _Fitted
+class _Triangle(
+    msgspec.Struct, array_like=True, frozen=True, tag="triangle", forbid_unknown_fields=True
+):
+    width: Annotated[str, Meta(max_length=16)]
+    dimension: int
+    data: bytes
+    raised: float
+    shed: float
+
+
+WiredSummary = _Gram | _Sketch | _Narrow | _Triangle | _LossyRows | _LossyGram | _Fitted
 
 
 def wired(summary: Sent, moment: Array) -> tuple[WiredSummary, WiredVector]:
     """Return a summary and its moment as structs."""
     match summary:
-        case Gram(matrix):
+        case Gram(matrix, 0.0):
             return _Gram(_matrix(matrix)), _vector(moment)
+        case Gram():
+            return _wired_triangle(triangle_of(summary, EXACT)), _vector(moment)
+        case Triangle(width):
+            written = _vector(moment) if width == EXACT else _short_vector(moment)
+            return _wired_triangle(summary), written
         case Sketch(rows, shed, size, lost):
             return _Sketch(_matrix(rows), float(shed), int(size), lost), _vector(moment)
         case Narrow(width, codes, scales, shed, size, lost):
             shape, data = (codes.shape[0], codes.shape[1]), _scaled(codes, scales)
-            short = WiredVector((len(moment),), _scaled(*rounded(moment[None], _MOMENT)))
-            return _Narrow(width, _Matrix(shape, data), float(shed), int(size), lost), short
+            narrow = _Narrow(width, _Matrix(shape, data), float(shed), int(size), lost)
+            return narrow, _short_vector(moment)
         case LossyRows(rows, bound, lost, weight):
             wired_rows = _LossyRows(_matrix(rows), _vector(bound), float(lost), float(weight))
             return wired_rows, _vector(moment)
@@ -111,20 +128,23 @@ def wired(summary: Sent, moment: Array) -> tuple[WiredSummary, WiredVector]:
             wired_matrix = _LossyGram(_matrix(matrix), _vector(bound), float(lost), float(weight))
             return wired_matrix, _vector(moment)
         case Fitted():
-            short = WiredVector((len(moment),), _scaled(*rounded(moment[None], _MOMENT)))
-            return _fitted(summary), short
+            return _fitted(summary), _short_vector(moment)
         case _:
             raise TypeError(f"no wire form for {type(summary).__name__}")
 
 
 def unwired(summary: WiredSummary, moment: WiredVector, place: str) -> tuple[Sent, Array]:
     """Return summary and moment; raise InvalidMessage, with the field after ``place``, if bad."""
-    if isinstance(summary, _Narrow | _Fitted):
-        narrow = _narrow(summary, place) if isinstance(summary, _Narrow) else _fit(summary, place)
-        field, data = f"{place}moment", moment.data
-        shape = (1, moment.shape[0])
-        return narrow, values(*_codes(_MOMENT, shape, data, field), _MOMENT)[0]
-    return _full(summary, place), _array(moment, f"{place}moment")
+    field = f"{place}moment"
+    if isinstance(summary, _Narrow):
+        return _narrow(summary, place), _from_short(moment, field)
+    if isinstance(summary, _Fitted):
+        return _fit(summary, place), _from_short(moment, field)
+    if isinstance(summary, _Triangle):
+        triangle = _triangle(summary, place)
+        read = _array if triangle.width == EXACT else _from_short
+        return triangle, read(moment, field)
+    return _full(summary, place), _array(moment, field)
 
 
 def _matrix(array: Array) -> _Matrix:
@@ -135,14 +155,37 @@ def _vector(array: Array) -> WiredVector:
     return WiredVector((len(array),), _bytes(array))
 
 
+def _short_vector(array: Array) -> WiredVector:
+    return WiredVector((len(array),), _scaled(*rounded(array[None], _MOMENT)))
+
+
+def _from_short(vector: WiredVector, field: str) -> Array:
+    shape = (1, vector.shape[0])
+    numbers: Array = values(*_codes(_MOMENT, shape, vector.data, field), _MOMENT)[0]
+    return numbers
+
+
 def _bytes(array: Array) -> bytes:
     return np.ascontiguousarray(array, dtype="<f8").tobytes()
 
 
 def _scaled(codes: NDArray[Any], scales: Array) -> bytes:
     """Return scales, the upper half of each, and then the codes."""
-    upper = (np.ascontiguousarray(scales, "<f8").view("<u8") >> np.uint64(32)).astype("<u4")
-    return upper.tobytes() + np.ascontiguousarray(codes).tobytes()
+    return _upper_halves(scales) + np.ascontiguousarray(codes).tobytes()
+
+
+def _upper_halves(numbers: Array) -> bytes:
+    bits = np.ascontiguousarray(numbers, "<f8").view("<u8")
+    return (bits >> np.uint64(32)).astype("<u4").tobytes()
+
+
+def _from_upper_halves(data: bytes, count: int, field: str) -> Array:
+    """Return ``count`` numbers from the start of the data; raise InvalidMessage for a bad one."""
+    upper = np.frombuffer(data, "<u4", count).astype(np.uint64) << np.uint64(32)
+    numbers = upper.view(np.float64)
+    if not ((numbers >= 0.0) & (numbers < _HUGE)).all():
+        refuse(field, f"a scale is NaN, negative or above {_HUGE:g}")
+    return numbers
 
 
 def _codes(
@@ -153,11 +196,8 @@ def _codes(
     sound = shape[1] > 0 and all(0 <= side <= _LONGEST for side in shape)
     if not sound or rows * _SCALE + prod(shape) * form.bytes != len(data):
         refuse(field, f"an array of shape {shape} in {len(data)} bytes of {width}; {_SOUND}")
-    upper = np.frombuffer(data, "<u4", rows).astype(np.uint64) << np.uint64(32)
     codes = np.frombuffer(data, form.dtype, offset=rows * _SCALE).reshape(shape)
-    scales = upper.view(np.float64)
-    if not ((scales >= 0.0) & (scales < _HUGE)).all():
-        refuse(field, f"a scale is NaN, negative or above {_HUGE:g}")
+    scales = _from_upper_halves(data, rows, field)
     with np.errstate(all="ignore"):  # what is not finite compares as too large
         sound = bool((np.abs(values(codes, scales, width)) < _HUGE).all())
     if not sound:
@@ -165,10 +205,46 @@ def _codes(
     return codes, scales
 
 
+def _check_width(width: str, known: Iterable[str], place: str) -> None:
+    if width not in known:
+        listed = " or ".join(map(repr, known))
+        refuse(f"{place}summary.width", f"unknown width {width!r}; it must be {listed}")
+
+
+def _wired_triangle(triangle: Triangle) -> _Triangle:
+    exact = triangle.width == EXACT
+    diagonal = _bytes(triangle.diagonal) if exact else _upper_halves(triangle.diagonal)
+    form = TRIANGLE_CODES[triangle.width]
+    data = diagonal + np.ascontiguousarray(triangle.codes, form.dtype).tobytes()
+    raised, shed = float(triangle.raised), float(triangle.shed)
+    return _Triangle(triangle.width, triangle.dimension, data, raised, shed)
+
+
+def _triangle(wired: _Triangle, place: str) -> Triangle:
+    """Return the triangle; raise InvalidMessage if its bytes do not fit or are no numbers."""
+    _check_width(wired.width, TRIANGLE_CODES, place)
+    d, field, form = wired.dimension, f"{place}summary.data", TRIANGLE_CODES[wired.width]
+    exact = wired.width == EXACT
+    head, code = d * (WIDTH if exact else _SCALE), np.dtype(form.dtype).itemsize
+    if not 0 < d <= _LONGEST or head + d * (d - 1) // 2 * code != len(wired.data):
+        size = f"dimension {d} in {len(wired.data)} bytes of {wired.width}"
+        refuse(field, f"{size}; these must be its diagonal and what is above it, and no more")
+    diagonal = (
+        np.frombuffer(wired.data, _F8, d).astype(np.float64, copy=False)
+        if exact
+        else _from_upper_halves(wired.data, d, field)
+    )
+    codes = np.frombuffer(wired.data, form.dtype, offset=head)
+    with np.errstate(all="ignore"):  # what is not finite compares as too large
+        sound = bool((np.abs(diagonal) < _HUGE).all())
+        sound = sound and bool((np.abs(codes.astype(np.float64)) < _HUGE).all())
+    if not sound:
+        refuse(field, f"a number is not finite, or not below {_HUGE:g} in size")
+    return Triangle(wired.width, diagonal, codes, wired.raised, wired.shed)
+
+
 def _narrow(wired: _Narrow, place: str) -> Narrow:
-    if wired.width not in CODES:
-        known = " or ".join(map(repr, CODES))
-        refuse(f"{place}summary.width", f"unknown width {wired.width!r}; it must be {known}")
+    _check_width(wired.width, CODES, place)
     codes, scales = _codes(wired.width, wired.rows.shape, wired.rows.data, f"{place}summary.rows")
     return Narrow(wired.width, codes, scales, wired.shed, wired.size, wired.lost)
 

@@ -20,6 +20,7 @@ MEMORIES: dict[str, Memory] = {
     "gram": GramMemory(D, RIDGE),
     "gram, every round": GramMemory(D, RIDGE, "every-round"),
     "gram, when needed": GramMemory(D, RIDGE, "when-needed"),
+    "gram, rounded": GramMemory(D, RIDGE, "when-needed", "int8"),
     "sketch": SketchMemory(D, RIDGE, size=4),
     "sketch, uncompensated": SketchMemory(D, RIDGE, size=4, compensated=False),
     "sketch, nothing shed": SketchMemory(D, RIDGE, size=D + 1),

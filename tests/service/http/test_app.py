@@ -16,7 +16,7 @@ from fedbandit.service.models.deduplication import KEPT
 from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
-from tests.service.made_uploads import GRAM, RECIPE, merged, same, sync_for, upload_for
+from tests.service.made_uploads import GRAM, RECIPE, TRIANGLE, merged, same, sync_for, upload_for
 from tests.service.running import (
     BODY,
     client_of,
@@ -240,7 +240,9 @@ def test_a_body_larger_than_any_sync_is_refused(client: TestClient, declared: bo
         )
 
 
-@pytest.mark.parametrize("recipe", [RECIPE, GRAM, fb.FSCLB(dimension=9, sketch_size=10, agents=1)])
+@pytest.mark.parametrize(
+    "recipe", [RECIPE, GRAM, TRIANGLE, fb.FSCLB(dimension=9, sketch_size=10, agents=1)]
+)
 def test_the_largest_honest_sync_fits(recipe: fb.Recipe) -> None:
     served = Served(new_model("m", recipe)[0], recipe)
     upload = upload_for(recipe, 1, count=10 * recipe.dimension)

@@ -24,9 +24,10 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.core.memory.triangle import Triangle
 from fedbandit.service.http.openapi import DESCRIPTION
 from fedbandit.service.models.model import server_at
-from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for
+from tests.service.made_uploads import GRAM, RECIPE, TRIANGLE, merged, sync_for
 from tests.service.running import (
     BODY,
     Process,
@@ -49,6 +50,7 @@ def url(sqlite_url: Callable[[], str]) -> str:
     made = sqlite_url()
     make_model(made, "news", RECIPE)
     make_model(made, "shop", GRAM)
+    make_model(made, "fair", TRIANGLE)
     return made
 
 
@@ -81,11 +83,15 @@ def _numbers_changed(rng: random.Random, sync: wire.Sync) -> bytes:
     """Return a sync of the right shape with numbers that no agent observes."""
     upload = sync.upload
     scale = rng.choice([0.0, -1.0, 1e-320, 1e8, 1e80, 1e200, float("nan"), float("inf")])
-    summary: fb.Sketch | fb.Gram
+    summary: fb.Sketch | fb.Gram | Triangle
     with np.errstate(all="ignore"):
         if isinstance(upload.summary, fb.Sketch):
             rows = upload.summary.rows * rng.choice([1.0, scale])
             summary = fb.Sketch(rows, rng.choice([0.0, scale]), upload.summary.size)
+        elif isinstance(upload.summary, Triangle):
+            diagonal = upload.summary.diagonal * rng.choice([1.0, scale])
+            raised, shed = rng.choice([0.0, scale]), rng.choice([0.0, scale])
+            summary = Triangle("int8", diagonal, upload.summary.codes, raised, shed)
         else:
             summary = fb.Gram(np.asarray(GRAM.parts.memory.pack(upload.summary)["matrix"]) * scale)
         moment = upload.moment * rng.choice([1.0, scale])
@@ -100,10 +106,11 @@ def _numbers_changed(rng: random.Random, sync: wire.Sync) -> bytes:
 def bombard(process: Process, url: str, *, bodies: int, seed: int) -> None:
     """Post mutated bodies; those that still make sense are merged, and nothing else is."""
     rng, base = random.Random(seed), 0.0
-    taken: dict[str, list[fb.Upload]] = {"news": [], "shop": []}
+    taken: dict[str, list[fb.Upload]] = {"news": [], "shop": [], "fair": []}
+    models = [("news", RECIPE), ("shop", GRAM), ("fair", TRIANGLE)]
     with _kept_open(process) as connection:
         for number in range(bodies):
-            model, recipe = rng.choice([("news", RECIPE), ("shop", GRAM)])
+            model, recipe = rng.choice(models)
             sync = sync_for(recipe, number, sequence=rng.choice([1, number + 1]))
             body = wire.encode_sync(sync)
             make = rng.choice([_bytes_changed, _fields_changed, None])
@@ -117,8 +124,8 @@ def bombard(process: Process, url: str, *, bodies: int, seed: int) -> None:
             if number == bodies // 10:
                 base = resident(process)
     assert resident(process) - base < 16e6
-    for model, recipe in (("news", RECIPE), ("shop", GRAM)):
-        expected = merged(recipe, taken[model]).download()
+    for model, recipe in models:
+        expected = merged(recipe, taken[model]).whole()
         kept = wire.encode(stored(url, model))
         assert kept == wire.encode(expected)
         server_at(recipe, kept)  # a restart takes it

@@ -1,5 +1,6 @@
 """What honest agents send is never refused, at the very edge of a model's limits either."""
 
+from collections.abc import Callable
 from itertools import product
 from typing import Literal, get_args
 
@@ -12,6 +13,7 @@ from fedbandit import wire
 from fedbandit.client.state.learner import Learner
 from fedbandit.core.memory.narrow import WIDTHS, Width
 from fedbandit.core.memory.sketch_memory import Estimate
+from fedbandit.core.memory.triangle import GRAM_WIRES, GramWire
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model, server_at
@@ -48,21 +50,42 @@ def test_nothing_honest_is_refused(
     width: Width, estimate: Estimate, size: Size, cadence: Literal["paper", "buffered"]
 ) -> None:
     for seed in range(6):
-        rng = np.random.default_rng(seed)
-        d, length, reward = int(rng.integers(1, 12)), 10.0 ** rng.uniform(-2, 3), 0.3
-        recipe = fb.FSCLB(
-            dimension=d, sketch_size=size, agents=2, wire=width, estimate=estimate, cadence=cadence
+        assert_nothing_is_refused(
+            seed,
+            lambda d: fb.FSCLB(
+                dimension=d,
+                sketch_size=size,
+                agents=2,
+                wire=width,
+                estimate=estimate,
+                cadence=cadence,
+            ),
         )
-        limits = wire.Limits(arm_norm=length, reward=reward, count=10**6)
-        served = Served(new_model("news", recipe, limits=limits)[0], recipe)
-        server = recipe.server()
-        learners = [Learner.fresh(recipe, bytes([who] * 16)) for who in range(2)]
-        for _ in range(60):
-            learner = learners[int(rng.integers(2))]
-            learner.observe(drawn(rng, d, length), reward * float(rng.choice([-1.0, 1.0])))
-            assert learner.within(limits)[1] == []
-            if learner.outbox.waiting and rng.random() < 0.5:
-                delivered(served, server, learner)
+
+
+@pytest.mark.parametrize("width", GRAM_WIRES)
+def test_nothing_honest_of_fedlinucb_is_refused(width: GramWire) -> None:
+    for seed in range(12):
+        assert_nothing_is_refused(
+            seed, lambda d: fb.FedLinUCB(dimension=d, agents=2, wire=width, alpha=0.2)
+        )
+
+
+def assert_nothing_is_refused(seed: int, build: Callable[[int], fb.Recipe]) -> None:
+    """Let two agents observe at the limits, and deliver now and then, late and joined too."""
+    rng = np.random.default_rng(seed)
+    d, length, reward = int(rng.integers(1, 12)), 10.0 ** rng.uniform(-2, 3), 0.3
+    recipe = build(d)
+    limits = wire.Limits(arm_norm=length, reward=reward, count=10**6)
+    served = Served(new_model("news", recipe, limits=limits)[0], recipe)
+    server = recipe.server()
+    learners = [Learner.fresh(recipe, bytes([who] * 16)) for who in range(2)]
+    for _ in range(60):
+        learner = learners[int(rng.integers(2))]
+        learner.observe(drawn(rng, d, length), reward * float(rng.choice([-1.0, 1.0])))
+        assert learner.within(limits)[1] == []
+        if learner.outbox.waiting and rng.random() < 0.5:
+            delivered(served, server, learner)
 
 
 def test_a_life_that_starts_offline_keeps_everything_it_has_joined() -> None:

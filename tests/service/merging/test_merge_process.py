@@ -11,10 +11,7 @@ import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from http import HTTPStatus
-from multiprocessing import Pipe
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,19 +23,23 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.errors import InvalidState, StoreError, UnknownName
 from fedbandit.service.merging.batch import StoreMerger
-from fedbandit.service.merging.queue import MergeQueue
+from fedbandit.service.merging.link import Frames, framed
+from fedbandit.service.merging.queue import Batch
 from fedbandit.service.merging.supervisor import FIRST_PAUSE, WorkerMerger
 from fedbandit.service.merging.sync import (
     Answer,
     MergeFailed,
     ModelGone,
     ModelRef,
+    SyncMerger,
     SyncRequest,
 )
+from fedbandit.service.merging.threads import ThreadMerger
 from fedbandit.service.merging.worker import reply_to
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.storage.contract import Model, Store
 from fedbandit.service.storage.opening import open_store
+from tests.client.faults import eventually
 from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for
 from tests.service.running import (
     BODY,
@@ -80,16 +81,26 @@ def test_outcomes_come_back_as_they_were(outcomes: list[Any]) -> None:
 
 def test_a_download_is_sent_once_for_all_its_answers() -> None:
     download = bytes(10**6)
-    outcomes = [Answer(b"head", download, merged=True)] * 3
-    assert len(ForkingPickler.dumps([replace(each, head=b"h") for each in outcomes])) < 1_001_000
+    outcomes = [Answer(head, download, merged=True) for head in (b"one", b"two", b"three")]
+    assert len(framed(outcomes)) < 1_001_000
 
 
 def _sent(message: Any) -> Any:
     """Return what the other process is told."""
-    mine, theirs = Pipe()
-    with mine, theirs:
-        mine.send(message)
-        return theirs.recv()
+    (received,) = Frames().received(framed(message))
+    return received
+
+
+@given(st.lists(st.binary(max_size=40)), st.lists(st.integers(0, 200)))
+def test_messages_arrive_whole_and_in_order_however_they_are_cut(
+    messages: list[bytes], cuts: list[int]
+) -> None:
+    sent = b"".join(framed(message) for message in messages)
+    frames, places = Frames(), sorted(min(cut, len(sent)) for cut in cuts)
+    pieces = [
+        sent[start:end] for start, end in zip([0, *places], [*places, len(sent)], strict=True)
+    ]
+    assert [each for piece in pieces for each in frames.received(piece)] == messages
 
 
 class _Broken:
@@ -116,7 +127,7 @@ class _Broken:
 )
 def test_failures_come_back_as_what_they_mean(error: Exception, kind: type[Exception]) -> None:
     merger = StoreMerger(cast(Store, _Broken(error)))
-    back = _sent(reply_to((ModelRef("news", "1"), [SyncRequest("a", b"")]), merger))
+    back = _sent(reply_to(Batch(ModelRef("news", "1"), [SyncRequest("a", b"")], [1]), merger))
     assert type(back) is kind
     assert "secret" not in str(back)
 
@@ -128,14 +139,14 @@ def test_failures_come_back_as_what_they_mean(error: Exception, kind: type[Excep
 def play(request: pytest.FixtureRequest, store_url: str) -> Callable[..., Any]:
     """Return what runs a play with a queue of either kind, on either store."""
 
-    def run(acts: Callable[[MergeQueue, Store], Awaitable[Any]]) -> Any:
+    def run(acts: Callable[[SyncMerger, Store], Awaitable[Any]]) -> Any:
         async def whole() -> Any:
             store = open_store(store_url)
-            threads = MergeQueue(StoreMerger(store))
-            process = MergeQueue(WorkerMerger(store_url, writers=store.writers))
-            queue = threads if request.param == "threads" else process
+            threads = ThreadMerger(store)
+            process = WorkerMerger(store_url)
+            merger = threads if request.param == "threads" else process
             try:
-                return await acts(queue, store)
+                return await acts(merger, store)
             finally:
                 assert await threads.stop(30.0)
                 assert await process.stop(30.0)
@@ -157,12 +168,12 @@ def test_many_at_once_are_merged_once_each_in_an_order(
 ) -> None:
     syncs = {f"agent-{n}": sync_for(RECIPE, n) for n in range(30)}
 
-    async def acts(queue: MergeQueue, store: Store) -> list[Answer]:
+    async def acts(merger: SyncMerger, store: Store) -> list[Answer]:
         where = _ref(store)
-        asked = [queue.take(where, _request(sync, agent)) for agent, sync in syncs.items()]
-        shop = queue.take(_ref(store, "shop"), _request(sync_for(GRAM, 5)))
+        asked = [merger.take(where, _request(sync, agent)) for agent, sync in syncs.items()]
+        shop = merger.take(_ref(store, "shop"), _request(sync_for(GRAM, 5)))
         *answers, _ = await asyncio.gather(*asked, shop)
-        assert 0 < queue.batches["news"] <= len(syncs)
+        assert 0 < merger.batches["news"] <= len(syncs)
         return answers
 
     answers = [wire.decode_synced(each.body) for each in play(acts)]
@@ -172,10 +183,10 @@ def test_many_at_once_are_merged_once_each_in_an_order(
 
 
 def test_what_is_refused_is_told_apart_from_what_is_not(play: Callable[..., Any]) -> None:
-    async def acts(queue: MergeQueue, store: Store) -> None:
+    async def acts(merger: SyncMerger, store: Store) -> None:
         where = _ref(store)
         bodies = [wire.encode_sync(sync_for(RECIPE, 1)), b"noise", b""]
-        asked = [queue.take(where, SyncRequest(f"a{n}", body)) for n, body in enumerate(bodies)]
+        asked = [merger.take(where, SyncRequest(f"a{n}", body)) for n, body in enumerate(bodies)]
         good, *bad = await asyncio.gather(*asked, return_exceptions=True)
         assert isinstance(good, Answer)
         assert all(isinstance(each, Refusal) and each.status == 422 for each in bad)
@@ -184,12 +195,12 @@ def test_what_is_refused_is_told_apart_from_what_is_not(play: Callable[..., Any]
 
 
 def test_a_model_that_is_gone_or_another_one_says_so(play: Callable[..., Any]) -> None:
-    async def acts(queue: MergeQueue, store: Store) -> None:
+    async def acts(merger: SyncMerger, store: Store) -> None:
         request = _request(sync_for(RECIPE, 1))
         for ref in (ModelRef("news", "of another time"), ModelRef("nowhere", "x")):
             with pytest.raises(ModelGone):
-                await queue.take(ref, request)
-        assert (await queue.take(_ref(store), request)).merged
+                await merger.take(ref, request)
+        assert (await merger.take(_ref(store), request)).merged
 
     play(acts)
 
@@ -197,10 +208,10 @@ def test_a_model_that_is_gone_or_another_one_says_so(play: Callable[..., Any]) -
 def test_one_who_does_not_wait_for_the_answer_keeps_nobody_from_theirs(
     play: Callable[..., Any],
 ) -> None:
-    async def acts(queue: MergeQueue, store: Store) -> None:
+    async def acts(merger: SyncMerger, store: Store) -> None:
         where = _ref(store)
         asked = [
-            asyncio.create_task(queue.take(where, _request(sync_for(RECIPE, n), f"agent-{n}")))
+            asyncio.create_task(merger.take(where, _request(sync_for(RECIPE, n), f"agent-{n}")))
             for n in range(6)
         ]
         await asyncio.sleep(0)
@@ -213,11 +224,11 @@ def test_one_who_does_not_wait_for_the_answer_keeps_nobody_from_theirs(
 
 
 def test_it_says_whether_it_could_merge_now(play: Callable[..., Any], store_url: str) -> None:
-    async def acts(queue: MergeQueue, _: Store) -> None:
-        await asyncio.gather(queue.check(30.0), queue.check(30.0))
+    async def acts(merger: SyncMerger, _: Store) -> None:
+        await asyncio.gather(merger.check(30.0), merger.check(30.0))
         with unwritable(store_url), pytest.raises(StoreError, match=r"no answer for 0\.2 seconds"):
-            await queue.check(0.2)
-        await queue.check(30.0)
+            await merger.check(0.2)
+        await merger.check(30.0)
 
     play(acts)
 
@@ -228,15 +239,15 @@ def test_one_that_hangs_could_not(sqlite_url: Callable[[], str]) -> None:
     before = set(_children())
 
     async def acts() -> None:
-        queue = MergeQueue(WorkerMerger(url, writers=1))
-        await queue.check(30.0)
+        merger = WorkerMerger(url)
+        await merger.check(30.0)
         (worker,) = set(_children()) - before
         os.kill(worker, signal.SIGSTOP)
         with pytest.raises(StoreError, match=r"no answer for 0\.2 seconds"):
-            await queue.check(0.2)
+            await merger.check(0.2)
         os.kill(worker, signal.SIGCONT)
-        await queue.check(30.0)
-        assert await queue.stop(30.0)
+        await merger.check(30.0)
+        assert await merger.stop(30.0)
 
     asyncio.run(acts())
 
@@ -255,18 +266,18 @@ def test_another_one_is_started_when_it_was_killed(sqlite_url: Callable[[], str]
     before = set(_children())
 
     async def acts() -> None:
-        queue, store = MergeQueue(WorkerMerger(url, writers=1)), open_store(url)
+        merger, store = WorkerMerger(url), open_store(url)
         where = _ref(store)
-        await queue.check(30.0)
+        await merger.check(30.0)
         (worker,) = set(_children()) - before
         with store.lock("news"):  # so that it waits with the upload in its hands
-            asked = asyncio.create_task(queue.take(where, _request(sync_for(RECIPE, 1))))
+            asked = asyncio.create_task(merger.take(where, _request(sync_for(RECIPE, 1))))
             await asyncio.sleep(0.2)
             os.kill(worker, signal.SIGKILL)
             with pytest.raises(StoreError, match="merge worker exited"):
                 await asked
-        assert (await queue.take(where, _request(sync_for(RECIPE, 1)))).merged
-        assert await queue.stop(30.0)
+        assert (await merger.take(where, _request(sync_for(RECIPE, 1)))).merged
+        assert await merger.stop(30.0)
         store.close()
 
     asyncio.run(acts())
@@ -279,19 +290,19 @@ def test_another_one_is_started_when_it_was_killed(sqlite_url: Callable[[], str]
 def test_a_store_that_cannot_be_opened_is_what_it_says_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = "import atexit, os, sys, time; os.dup(int(sys.orig_argv[-1])); "
+    slow = "import atexit, os, time; os.dup(0); "
     slow += "atexit.register(time.sleep, 30)"
     (tmp_path / "sitecustomize.py").write_text(slow)  # takes its time to end, connected
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     before = set(_children())
 
     async def acts() -> None:
-        queue = MergeQueue(WorkerMerger(f"sqlite:///{tmp_path / 'none.db'}", writers=1))
+        merger = WorkerMerger(f"sqlite:///{tmp_path / 'none.db'}")
         for pause in (0.0, FIRST_PAUSE):  # sooner than that it would not try again
             await asyncio.sleep(pause)
             with pytest.raises(StoreError, match="no such file"):
-                await queue.check(30.0)
-        assert await queue.stop(30.0)
+                await merger.check(30.0)
+        assert await merger.stop(30.0)
 
     asyncio.run(acts())
     assert set(_children()) <= before
@@ -326,9 +337,9 @@ def test_what_lies_in_the_working_directory_is_none_of_its_modules(
     monkeypatch.chdir(tmp_path)
 
     async def acts() -> None:
-        queue = MergeQueue(WorkerMerger(url, writers=1))
-        await queue.check(30.0)
-        assert await queue.stop(30.0)
+        merger = WorkerMerger(url)
+        await merger.check(30.0)
+        assert await merger.stop(30.0)
 
     asyncio.run(acts())
 
@@ -366,6 +377,43 @@ def test_told_to_stop_while_it_starts_it_ends_quietly(
         os.killpg(process.pid, number)
         said, complained = process.communicate(timeout=60)
         assert (process.returncode, said, complained) == (0, "", "")
+
+
+def test_a_worker_that_is_killed_while_it_starts_is_started_again(
+    sqlite_url: Callable[[], str],
+) -> None:
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    with _starting(url) as (process, worker):
+        os.kill(worker, signal.SIGKILL)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("fedbandit: serving at ")
+
+
+def test_a_worker_that_hangs_does_not_outlive_a_coordinator_that_is_killed(
+    sqlite_url: Callable[[], str],
+) -> None:
+    """It might go on later, and write into a store that was restored meanwhile."""
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    process = start(url, "--open")
+    worker = process.worker
+    os.kill(worker, signal.SIGSTOP)
+    process.process.kill()
+    try:
+        assert eventually(lambda: not _runs(worker))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+        process.kill()
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process exists, and is not just waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_told_to_stop_while_the_worker_hangs_at_its_start_it_ends(

@@ -12,6 +12,7 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.memory.contract import Summary
 from fedbandit.core.memory.summary import sketch_of
+from fedbandit.core.memory.triangle import Triangle
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.merging.commit import CheckedSync, Committer
 from fedbandit.service.merging.merge import merge
@@ -21,7 +22,7 @@ from fedbandit.service.models.model import Served, server_at
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.storage.contract import Archive, Store
 from fedbandit.service.storage.opening import open_store
-from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for, upload_for
+from tests.service.made_uploads import GRAM, RECIPE, TRIANGLE, merged, sync_for, upload_for
 from tests.service.running import BODY, client_of, make_model, post, stored, sync_path
 
 FLAT = fb.FedLinUCB(dimension=2, agents=1)
@@ -136,7 +137,7 @@ def test_a_bricking_upload_gets_a_4xx_and_the_next_one_is_merged(
 
 
 @settings(max_examples=100, deadline=None)
-@given(data=st.data(), recipe=st.sampled_from([RECIPE, GRAM]))
+@given(data=st.data(), recipe=st.sampled_from([RECIPE, GRAM, TRIANGLE]))
 def test_a_merge_that_is_refused_changes_nothing_and_others_leave_a_sound_state(
     data: st.DataObject, recipe: fb.Recipe
 ) -> None:
@@ -162,11 +163,13 @@ def _refused(recipe: fb.Recipe, server: fb.Server, upload: fb.Upload) -> str | N
 
 
 def _scaled(upload: fb.Upload, scale: float) -> fb.Upload:
-    summary: fb.Sketch | fb.Gram
+    summary: fb.Sketch | fb.Gram | Triangle
     with np.errstate(all="ignore"):
         match upload.summary:
             case fb.Sketch(rows, _, size):
                 summary = fb.Sketch(rows * scale, 0.0, size)
+            case Triangle(width, diagonal, codes, raised, shed):
+                summary = Triangle(width, scale * diagonal, codes, raised, scale * shed)
             case _:
                 matrix = np.asarray(GRAM.parts.memory.pack(upload.summary)["matrix"])
                 summary = fb.Gram(matrix * scale)

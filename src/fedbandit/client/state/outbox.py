@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedbandit.core.memory.checking import room_for_rounding
 from fedbandit.core.memory.contract import Sent
 from fedbandit.core.memory.lossy.fitted import Fitted, least_trace
 from fedbandit.core.memory.lossy.summary import LossyRows
-from fedbandit.core.memory.narrow import Narrow, rounding_room
+from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.memory.triangle import Triangle
 from fedbandit.core.messages import Upload
 from fedbandit.wire import Limits
 
@@ -102,13 +104,13 @@ def is_within(upload: Upload, limits: Limits, moved: float) -> bool:
     match upload.summary:
         case Sketch() | Narrow() as sketch:
             mass = float(sketch.squares.sum()) + sketch.shed
-        case Gram(matrix):
-            mass = float(matrix.trace())
+        case Gram() | Triangle() as gram:
+            mass = float(gram.matrix.trace())
         case LossyRows() | Fitted() as lossy:
             mass = least_trace(lossy)
         case _:
             raise TypeError(f"no trace of a {type(upload.summary).__name__}")
-    longest = (_LOOSE + rounding_room(upload.summary)) * upload.count * limits.arm_norm
+    longest = (_LOOSE + room_for_rounding(upload.summary)) * upload.count * limits.arm_norm
     return (
         upload.count <= limits.count
         and mass <= longest * limits.arm_norm

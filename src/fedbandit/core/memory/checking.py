@@ -5,8 +5,9 @@ from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from fedbandit.core.memory.narrow import Narrow
+from fedbandit.core.memory.narrow import Narrow, rounding_room
 from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.memory.triangle import Triangle
 from fedbandit.core.statistics import Statistics
 from fedbandit.errors import InvalidMessage, InvalidState, complaint
 
@@ -54,6 +55,11 @@ def check_sums(statistics: Statistics, dimension: int) -> None:
         raise InvalidMessage(message, field="more.rewards")
 
 
+def room_for_rounding(summary: object) -> float:
+    """Return the share by which rounding may have enlarged a summary's trace, and the moment."""
+    return summary.room if isinstance(summary, Triangle) else rounding_room(summary)
+
+
 def restored(memory: _Checks, summary: S) -> S:
     """Return a summary from a saved state; raise InvalidState if the memory cannot use it."""
     try:
@@ -68,6 +74,9 @@ def wrong_summary(summary: object, expected: str) -> InvalidMessage:
     match summary:
         case Gram(matrix):
             got = f"a Gram matrix of shape {matrix.shape}"
+        case Triangle(width):
+            got = f"a triangle of dimension {summary.dimension} in {width}"
+            got += f", raised {summary.raised}, shed {summary.shed}"
         case Sketch() | Narrow():
             kind = summary.width if isinstance(summary, Narrow) else "float64"
             shape = (summary.codes if isinstance(summary, Narrow) else summary.rows).shape

@@ -69,7 +69,8 @@ class PendingGram:
         """Return V of base and pending together; valid until the next ``absorb``."""
         if self._determinant == "every-round":
             return self._base.merge(self.summary()).read(self._ridge)
-        return GramReading(self._inverse, self._base_reading.logdet + self._growth)
+        base = self._base_reading
+        return GramReading(self._inverse, base.logdet + self._growth, base.shed)
 
     def over(self, base: Base, /) -> Self:
         """Return the same observations on top of another base. Cost O(d^3)."""

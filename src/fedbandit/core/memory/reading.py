@@ -17,12 +17,15 @@ from fedbandit.core.kernels.ucb import gram_ucb, sketch_ucb, sparse_products, sp
 
 @dataclass(frozen=True, slots=True)
 class GramReading:
-    """V by its inverse (d x d) and log determinant. Solving costs O(d^2), widths O(K d^2)."""
+    """V by its inverse (d x d) and log determinant. Solving costs O(d^2), widths O(K d^2).
+
+    V is ridge I + X^T X, and at most ``shed`` more in any direction (``Gram.shed``).
+    """
 
     inverse: Array
     logdet: float
+    shed: float = 0.0
 
-    shed = 0.0
     inflation = 1.0
 
     def solve(self, y: Array) -> Array:

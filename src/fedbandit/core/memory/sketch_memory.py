@@ -126,7 +126,7 @@ class SketchMemory:
             statistics = replace(statistics, cut=statistics.cut + 1)
         if self.width == "float64":
             return statistics
-        return self._sent(statistics, statistics.summary, reference, statistics.rewards)
+        return self._sent(statistics, statistics.summary, base.reference, statistics.rewards)
 
     def downloaded(self, base: Base, /) -> Statistics:
         """Return the server's statistics cut to the size of a message and rounded to ``width``.

@@ -44,6 +44,25 @@ class Rows(Protocol):
         ...
 
 
+class Matrix(Protocol):
+    """What a Gram matrix can be merged with: another ``Gram``, or one as it is sent."""
+
+    @property
+    def matrix(self) -> Array:
+        """The matrix (d x d)."""
+        ...
+
+    @property
+    def shed(self) -> float:
+        """A bound on the largest eigenvalue of matrix - X^T X, which has no negative one."""
+        ...
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the matrix needs no further check."""
+        ...
+
+
 S = TypeVar("S", bound=Summary)
 
 
@@ -51,10 +70,13 @@ S = TypeVar("S", bound=Summary)
 class Gram:
     """X^T X itself, ``matrix`` (d x d). Its reading is computed once and kept.
 
+    ``shed``: where matrices are rounded for sending, they are raised so that X^T X <= matrix <=
+    X^T X + shed I (``Triangle``); else 0.
     ``trusted``: computed here from checked observations, so it needs no further check.
     """
 
     matrix: Array
+    shed: float = 0.0
     trusted: bool = field(default=False, init=False, repr=False)
     _readings: dict[float, GramReading] = field(default_factory=dict, init=False, repr=False)
 
@@ -73,21 +95,25 @@ class Gram:
 
     download_scalars = upload_scalars
 
-    def merge(self, *others: Self) -> Self:
+    def merge(self, *others: Matrix) -> Self:
         """Return the sum of the matrices. Cost O(d^2) for each."""
-        merged = replace(self, matrix=sum((each.matrix for each in others), self.matrix))
+        merged = replace(
+            self,
+            matrix=sum((each.matrix for each in others), self.matrix),
+            shed=sum((each.shed for each in others), self.shed),
+        )
         sound = self.trusted and all(each.trusted for each in others)
         return trusted(merged) if sound else merged
 
     def scaled(self, share: float) -> Self:
         """Return share X^T X."""
-        smaller = replace(self, matrix=share * self.matrix)
+        smaller = replace(self, matrix=share * self.matrix, shed=share * self.shed)
         return trusted(smaller) if self.trusted else smaller
 
     def read(self, ridge: float) -> GramReading:
         """Read as V = ridge I + X^T X. Cost O(d^3) the first time, then O(1)."""
         if ridge not in self._readings:
-            self._readings[ridge] = GramReading(*spd_inverse(self.matrix, ridge))
+            self._readings[ridge] = GramReading(*spd_inverse(self.matrix, ridge), self.shed)
         return self._readings[ridge]
 
 

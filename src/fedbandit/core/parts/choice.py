@@ -6,6 +6,7 @@ needs no lock, and a restored agent makes the choices that it would have made.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import isfinite
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -94,9 +95,10 @@ class Ucb:
         """Choose one arm. Cost O(K l d) on a sketch, O(K d^2) on a Gram matrix."""
         if isinstance(arms, SparseArms):
             return _sparse_ucb(policy, arms)
-        if into is None or type(into.arms) is SparseArms or len(into.arms) != len(arms):
-            into = Chosen(-1, 1.0, np.empty_like(arms), np.empty(len(arms)))
-        arm = policy.reading.best(arms, policy.theta, policy.radius, into.arms, into.squared_widths)
+        if into is None or type(shown := into.arms) is SparseArms or len(shown) != len(arms):
+            shown = np.empty_like(arms)
+            into = Chosen(-1, 1.0, shown, np.empty(len(arms)))
+        arm = policy.reading.best(arms, policy.theta, policy.radius, shown, into.squared_widths)
         if arm < 0:
             raise arms_not_finite(arms)
         into.arm, into.probability = arm, 1.0
@@ -139,16 +141,23 @@ class Uniform:
         arms: Array | SparseArms,
         agent: int,
         number: int,
-        _into: Chosen | None = None,
+        into: Chosen | None = None,
         /,
     ) -> Chosen:
         """Choose one arm. Cost O(K d), for a copy of the arms."""
-        entries = arms.data if isinstance(arms, SparseArms) else arms
-        if not np.isfinite(entries).all():
-            raise arms_not_finite(arms.dense() if isinstance(arms, SparseArms) else arms)
-        shown = arms if isinstance(arms, SparseArms) else np.array(arms)
-        arm = int(self._draw(agent, number) * len(shown))
-        return Chosen(arm, 1.0 / len(shown), shown, np.zeros(len(shown)))
+        many = len(arms)
+        arm, probability = int(self._draw(agent, number) * many), 1.0 / many
+        if isinstance(arms, SparseArms):
+            if not _are_finite(arms.data):
+                raise arms_not_finite(arms.dense())
+            return Chosen(arm, probability, arms, np.zeros(many))
+        if not _are_finite(arms):
+            raise arms_not_finite(arms)
+        if into is None or type(into.arms) is SparseArms or len(into.arms) != many:
+            return Chosen(arm, probability, arms.copy(), np.zeros(many))
+        into.arms[...], into.squared_widths[...] = arms, 0.0
+        into.arm, into.probability = arm, probability
+        return into
 
     def choose_many(
         self, _policy: Policy, arms: Array, agent: int, number: int, /
@@ -163,6 +172,11 @@ class Uniform:
     def _draw(self, agent: int, number: int) -> float:
         """Return a number in [0, 1) that depends only on seed, agent and number of decision."""
         return _draws(self.seed, agent, number // _DRAWS)[number % _DRAWS]
+
+
+def _are_finite(entries: Array) -> bool:
+    """Say whether all entries are finite: mostly told by the sum of their squares."""
+    return isfinite(np.vdot(entries, entries)) or bool(np.isfinite(entries).all())
 
 
 @lru_cache(maxsize=1024)

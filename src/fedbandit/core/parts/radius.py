@@ -88,6 +88,7 @@ class Empirical:
 class Federated:
     """FSCLB's eq. 1 (``theory.radius``), and FedLinUCB's radius, which is eq. 1 with shed = 0.
 
+    FedLinUCB with rounded messages has the form "tight", corrected: see ``GramMemory``.
     ``rounded``: rows were rounded for sending, and theta is solved for with shed. Rounding may have
     made rows longer, by at most what was added to shed for it (see ``Narrow``), so V - X^T X is at
     most (lambda + 2 shed) I rather than (lambda + shed) I.

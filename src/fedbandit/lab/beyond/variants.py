@@ -22,6 +22,11 @@ def _budgeted(share: float) -> Algorithm:
     )
 
 
+def _sent(name: str, wire: str) -> Algorithm:
+    """Return FedLinUCB with the upper triangle of its matrix in this width."""
+    return Algorithm(f"{FED}, {name}", FED, FED, lambda _: {"wire": wire})
+
+
 CORRECTED = {"cadence": "buffered", "estimate": "corrected"}
 
 VARIANTS = (
@@ -36,5 +41,7 @@ VARIANTS = (
     Algorithm(LEAN, LEAN, LEAN),
     *(_budgeted(share) for share in (0.01, 0.05, 0.1)),
     Algorithm(FED, FED, FED),
+    _sent("triangle", "float64"),
+    *(_sent(width, width) for width in ("float32", "float16", "int8")),
     Algorithm(RANDOM, RANDOM, ""),
 )

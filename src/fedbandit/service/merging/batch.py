@@ -16,15 +16,21 @@ _log = logging.getLogger("fedbandit.service")
 
 
 class StoreMerger:
-    """Merges batches into the models of a store, in this process. Fulfils ``BatchMerger``."""
+    """Merges batches into the models of a store, one batch of a model at a time.
+
+    Any thread may use it, with batches of different models.
+    """
 
     def __init__(self, store: Store) -> None:
-        self.writers = store.writers
         self._store = store
         self._open: dict[str, tuple[Served, Committer]] = {}
 
     def merge(self, ref: ModelRef, requests: Sequence[SyncRequest]) -> list[Outcome]:
-        """Merge a batch."""
+        """Merge a batch durably and return the outcome of each sync.
+
+        Raises ModelGone; LocalError if the store failed, and then both are possible: all of it was
+        merged, or nothing.
+        """
         try:
             served, committer = self._opened(ref)
             checked = [_checked(served, each) for each in requests]
@@ -38,9 +44,6 @@ class StoreMerger:
     def check(self) -> None:
         """Write to the store."""
         self._store.ping()
-
-    def close(self, _: float) -> None:
-        """Do nothing: the store belongs to the caller."""
 
     def _opened(self, ref: ModelRef) -> tuple[Served, Committer]:
         known = self._open.get(ref.model)

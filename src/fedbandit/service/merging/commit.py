@@ -3,7 +3,9 @@
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from fedbandit import wire
 from fedbandit.core.messages import Upload

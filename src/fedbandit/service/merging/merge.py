@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedbandit.core.memory.summary import Gram
+from fedbandit.core.memory.triangle import Triangle
 from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
@@ -39,6 +40,10 @@ def merge(recipe: Recipe, server: Server, uploads: Sequence[Upload]) -> None:
 
 def at_fault(statistics: Statistics) -> str:
     """Return the name of the field that says what the arms were."""
-    return (
-        "upload.summary.matrix" if isinstance(statistics.summary, Gram) else "upload.summary.rows"
-    )
+    match statistics.summary:
+        case Gram():
+            return "upload.summary.matrix"
+        case Triangle():
+            return "upload.summary.data"
+        case _:
+            return "upload.summary.rows"

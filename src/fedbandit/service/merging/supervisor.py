@@ -1,175 +1,117 @@
-"""The worker process, seen from the coordinator: started, asked, and started again if it exits.
+"""The worker process, seen from the coordinator: started, asked, and started again if it exits."""
 
-Questions and replies are pickled by ``multiprocessing.connection``, one link per thread that asks;
-docs/decisions, 58, has what that costs. A ``ProcessPoolExecutor`` would be shorter still, but
-reaches 0.77 of the throughput (median of 9 alternated runs of ``benchmarks.load``), starts a second
-child process and offers no public way to kill a worker that hangs.
-"""
-
-import logging
+import asyncio
 import signal
+import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from threading import Lock
-from typing import Any
 
-from fedbandit.errors import StoreError
-from fedbandit.service.merging.sync import ModelRef, Outcome, SyncRequest
+from fedbandit.service.merging.link import WorkerLink, exited
+from fedbandit.service.merging.sync import Answer, ModelRef, SyncRequest, in_time
 
 _START_SECONDS = 60.0
 FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds from one start to the next
-_log = logging.getLogger("fedbandit.service")
+_SOCKET_BYTES = 2**20  # room for a batch, so that neither end waits for the other to read
 
 
 class WorkerMerger:
-    """Merges batches in a worker process. Fulfils ``BatchMerger``.
+    """Has a worker process merge. Fulfils ``SyncMerger``.
 
     A worker that exited is replaced at the next question. Starts become rarer while one worker
     after another exits without having merged anything.
     """
 
-    def __init__(self, url: str, *, writers: int) -> None:
-        self.writers = writers
-        self._url = url
-        self._starting = Lock()
-        self._worker: _Worker | None = None
-        self._closed = False
+    def __init__(self, url: str) -> None:
+        self.batches: Counter[str] = Counter()
+        self._url, self._stopped = url, False
+        self._worker: asyncio.Task[WorkerLink] | None = None
+        self._checking: asyncio.Task[None] | None = None
         self._pause, self._next_start = FIRST_PAUSE, 0.0
 
-    def merge(self, ref: ModelRef, requests: Sequence[SyncRequest]) -> list[Outcome]:
-        """Have the worker merge a batch."""
-        outcomes: list[Outcome] = self._ask(ref, list(requests))
+    async def take(self, ref: ModelRef, request: SyncRequest) -> Answer:
+        """Have the worker merge a sync."""
+        worker = await self._running()
+        answer: Answer = await worker.ask(ref, request)
         self._pause = FIRST_PAUSE
-        return outcomes
+        return answer
 
-    def check(self) -> None:
+    async def check(self, seconds: float) -> None:
         """Have the worker, which is started if none runs, write to the store."""
-        self._ask()
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.create_task(self._check())
+        await in_time(self._checking, seconds)
 
-    def close(self, seconds: float) -> None:
-        """Let the worker exit; kill it if it takes longer than that."""
-        self._closed = True
-        if self._worker is not None:
-            self._worker.end(seconds)
+    async def _check(self) -> None:
+        worker = await self._running()
+        await worker.ask()
 
-    def _ask(self, *question: object) -> Any:
-        worker = self._running()
-        try:
-            with worker.link() as link:
-                link.send(question)
-                reply = link.recv()
-        except (EOFError, OSError) as error:
-            code = worker.kill()
-            if not self._closed:
-                _log.error("the merge worker exited (%s); another one is started", code)
-            raise _exited() from error
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+    async def stop(self, seconds: float) -> bool:
+        """Let the worker exit; kill it if it takes longer than that, or is just starting."""
+        self._stopped = True
+        if self._worker is None:
+            return True
+        self._worker.cancel()  # has no effect on one that has started
+        await asyncio.wait({self._worker})
+        return _is_over(self._worker) or await self._worker.result().end(seconds)
 
-    def _running(self) -> "_Worker":
-        with self._starting:
-            if self._worker is None or self._worker.process.poll() is not None:
-                self._start()
-            assert self._worker is not None
-            return self._worker
+    async def _running(self) -> WorkerLink:
+        worker = self._worker
+        if worker is None or (worker.done() and _is_over(worker)):
+            self._worker = worker = self._start()
+        if not worker.done():
+            await asyncio.wait({worker})  # a caller that is cancelled does not cancel the start
+        if worker.cancelled():
+            raise exited()
+        return worker.result()
 
-    def _start(self) -> None:
-        now = time.monotonic()
-        if self._closed or now < self._next_start:
-            raise _exited()
+    def _start(self) -> "asyncio.Task[WorkerLink]":
+        now = asyncio.get_running_loop().time()
+        if self._stopped or now < self._next_start:
+            raise exited()
         self._next_start, self._pause = now + self._pause, min(2.0 * self._pause, _LONGEST_PAUSE)
-        try:
-            self._worker = worker = _spawned(self.writers)
-        except OSError as error:
-            raise _exited(str(error)) from error
-        if self._closed:  # meanwhile
-            worker.kill()
-        try:
-            worker.open(self._url)
-        except BaseException:
-            worker.kill()
-            raise
+        return asyncio.create_task(_started(self._url, self.batches))
 
 
-@dataclass(frozen=True, eq=False)
-class _Worker:
-    process: "subprocess.Popen[bytes]"
-    links: "list[Connection[Any, Any]]"
-
-    def open(self, url: str) -> None:
-        """Have it open the store; raise StoreError if it cannot, or does not start in time."""
-        try:
-            with self.link() as link:
-                link.send(url)
-                if not link.poll(_START_SECONDS):
-                    raise _exited(f"no sign of life for {_START_SECONDS:g} seconds")
-                failure = link.recv()
-        except (EOFError, ConnectionError) as error:
-            raise _exited() from error
-        if failure is not None:
-            raise failure
-
-    @contextmanager
-    def link(self) -> "Iterator[Connection[Any, Any]]":
-        """Use a link that is idle, and close it if the block raises; raise EOFError if none is."""
-        try:
-            link = self.links.pop()
-        except IndexError:
-            raise EOFError from None
-        try:
-            yield link
-        except BaseException:
-            link.close()
-            raise
-        self.links.append(link)
-
-    def end(self, seconds: float) -> None:
-        """Close what it reads from, and kill it if it does not exit in time."""
-        self._close_links()
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
-    def kill(self) -> int:
-        """End it at once; return its exit code."""
-        self.process.kill()
-        self._close_links()
-        return self.process.wait()
-
-    def _close_links(self) -> None:
-        while self.links:  # those in use are closed by the threads that use them
-            self.links.pop().close()
+def _is_over(worker: "asyncio.Task[WorkerLink]") -> bool:
+    return worker.cancelled() or worker.exception() is not None or worker.result().lost.done()
 
 
-def _spawned(number: int) -> _Worker:
-    """Start a worker with some links; ``-P``: no module comes from the working directory."""
-    mine, theirs = zip(*(Pipe() for _ in range(number)), strict=True)
-    descriptors = [each.fileno() for each in theirs]
+async def _started(url: str, batches: Counter[str]) -> WorkerLink:
+    """Start a worker and have it open the store; raise StoreError if it cannot, or not in time."""
+    try:
+        mine, process = _spawned()
+    except OSError as error:
+        raise exited(str(error)) from error
+    loop = asyncio.get_running_loop()
+    _, worker = await loop.create_connection(lambda: WorkerLink(process, batches), sock=mine)
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            await worker.ask(url)
+    except TimeoutError as error:
+        worker.kill()
+        raise exited(f"no sign of life for {_START_SECONDS:g} seconds") from error
+    except BaseException:
+        worker.kill()
+        raise
+    return worker
+
+
+def _spawned() -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    """Start a worker; return the socket to it. ``-P``: no module from the working directory."""
+    mine, theirs = socket.socketpair()
     command = [sys.executable, "-P", "-m", "fedbandit.service.merging.worker"]
     try:
-        with _signals_blocked():
-            process = subprocess.Popen(
-                [*command, *map(str, descriptors)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=descriptors,
-            )
+        with theirs, _signals_blocked():
+            for each in (mine, theirs):
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
+            process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
     except BaseException:
-        for each in mine:
-            each.close()
+        mine.close()
         raise
-    finally:
-        for each in theirs:
-            each.close()
-    return _Worker(process, list(mine))
+    return mine, process
 
 
 @contextmanager
@@ -180,9 +122,3 @@ def _signals_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _exited(why: str = "") -> StoreError:
-    because = f" ({why})" if why else ""
-    message = f"The merge worker exited{because}; it is being restarted."
-    return StoreError(f"{message} If that repeats, look at the log and at the memory left.")

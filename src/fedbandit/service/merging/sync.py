@@ -1,28 +1,30 @@
 """One sync on its way: a ``SyncRequest`` comes in, an ``Answer`` or a ``Refusal`` goes out.
 
-``queue`` collects requests, ``batch`` decodes and checks those that wait together, ``commit``
-merges them in one transaction. ``worker`` is the process that does the last two for a coordinator,
-``supervisor`` starts it and asks it.
+A ``SyncMerger`` takes it: ``threads`` in this process, or ``supervisor``, which starts a process of
+its own (``worker``) and sends it there (``link``). Either way ``queue`` collects what waits,
+``batch`` decodes and checks what waits together, and ``commit`` merges it in one transaction.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import msgspec
 
 from fedbandit import wire
+from fedbandit.errors import StoreError
 from fedbandit.service.refusal import Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRef:
+class ModelRef(msgspec.Struct, frozen=True):
     """A model's name and incarnation."""
 
     model: str
     incarnation: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SyncRequest:
+class SyncRequest(msgspec.Struct, frozen=True, eq=False):
     """A sync as it was posted: by which agent, its body, and the digest of its token, if any."""
 
     agent: str
@@ -30,8 +32,7 @@ class SyncRequest:
     token: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, eq=False):
     """The answer to a sync that was merged, now (``merged``) or before (a copy).
 
     ``head`` is the agent's own; ``download``, everything merged, is the same bytes for many.
@@ -60,29 +61,63 @@ class MergeFailed(Exception):
     """Merging failed by a defect in this program. The log has the name of the error."""
 
 
-class BatchMerger(Protocol):
-    """Merges batches: in this process (``batch``) or in another one (``supervisor``).
+class WorkerExited(StoreError):
+    """The process that merges ended before it answered; another one is started."""
 
-    Called from threads, at most ``writers`` at once, with batches of different models.
-    """
+
+class NotInTime(StoreError):
+    """No answer in time to whether a batch could be merged; merging may just take long."""
+
+
+class SyncMerger(Protocol):
+    """Has the syncs of all models merged. Used from the event loop's thread alone."""
 
     @property
-    def writers(self) -> int:
-        """How many batches it can merge at once."""
+    def batches(self) -> Counter[str]:
+        """How many batches have changed a model, by its name."""
         ...
 
-    def merge(self, ref: ModelRef, requests: Sequence[SyncRequest]) -> list[Outcome]:
-        """Merge a batch durably and return the outcome of each sync.
+    async def take(self, ref: ModelRef, request: SyncRequest) -> Answer:
+        """Return the answer to a sync once it is durable.
 
-        Raises ModelGone; LocalError if the store failed, and then both are possible: all of it was
-        merged, or nothing.
+        Raises Refusal; ModelGone; LocalError if the store or the worker failed, and then both are
+        possible: it was merged, or not.
         """
         ...
 
-    def check(self) -> None:
-        """Raise StoreError unless a batch could be merged now."""
+    async def check(self, seconds: float) -> None:
+        """Raise StoreError unless a batch could be merged now, NotInTime if that stays unknown.
+
+        Checks that are asked for while one is under way share its outcome.
+        """
         ...
 
-    def close(self, seconds: float) -> None:
-        """Release what it holds; wait that long for what is under way."""
+    async def stop(self, seconds: float) -> bool:
+        """Merge what was taken, but wait no longer than that; return whether all is merged."""
         ...
+
+
+async def in_time(checking: "asyncio.Future[Any]", seconds: float) -> None:
+    """Wait for a check, and raise what it raises; raise NotInTime if it takes longer."""
+    # a check that fails after its callers are gone is no fault to warn of
+    checking.add_done_callback(lambda done: done.cancelled() or done.exception())
+    await asyncio.wait({checking}, timeout=seconds)
+    if not checking.done():
+        message = f"Merging gave no answer for {seconds:g} seconds."
+        raise NotInTime(f"{message} See whether the store is locked or much is being merged.")
+    checking.result()
+
+
+def settle(answer: "asyncio.Future[Any]", outcome: object) -> None:
+    """Give a future its result or, if the outcome is an exception, let it raise that."""
+    if answer.done():  # cancelled: the connection was closed
+        return
+    if isinstance(outcome, Exception):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)
+
+
+def has_merged(outcomes: Iterable[object]) -> bool:
+    """Say whether a batch has changed the model: not if all were copies, or refused."""
+    return any(isinstance(each, Answer) and each.merged for each in outcomes)

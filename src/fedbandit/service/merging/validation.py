@@ -8,7 +8,13 @@ A moment needs evidence: with u its direction, |sum of r x|^2 = (sum of r (u x))
 Schwarz, at most R^2 count u^T (X^T X) u. So an upload moves the estimate only where it also says
 that arms were played, and by no more than rewards of R would. A corrected estimate takes from the
 moment what the sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows:
-the bounds make room for as much (``Memory.moment_error``, ``rounding_room``).
+the bounds make room for as much (``Memory.moment_error``, ``room_for_rounding``).
+
+A rounded triangle B is X^T X and positive semidefinite matrices F that rounding added, whose sum is
+at most shed I. Its moment is the sum of r x and of F t for estimates t, and the sum of t^T F t is
+at most p = 48 R^2 count (``GramMemory.moment_error``). Along u it is, by Cauchy and Schwarz over
+all of it, at most sqrt(u^T B u) sqrt(R^2 count + p). So it too moves the estimate only where the
+matrix says that arms were played.
 
 That costs O(l d). Last comes what the recipe's server asks: O(l^2 d) for a sketch, whose rows must
 be orthogonal. Whether the sum is sound is checked by ``merge``.
@@ -20,11 +26,12 @@ from math import isfinite, sqrt
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.memory.checking import check_sums
+from fedbandit.core.memory.checking import check_sums, room_for_rounding
 from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.lossy.summary import LossyRows
-from fedbandit.core.memory.narrow import Narrow, rounding_room
+from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.memory.triangle import EXACT, Triangle
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.errors import InvalidMessage, complaint
@@ -80,23 +87,37 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     _check_form(served, summary)
     mass, length, along = _evidence(statistics)
     moved = served.recipe.parts.memory.moment_error(summary, count, limits.reward)
-    most = (_LOOSE + rounding_room(summary)) * count * limits.arm_norm**2
+    most = (_LOOSE + room_for_rounding(summary)) * count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
     if isinstance(summary, Sketch | Narrow):
         _check_loss(summary, mass, most)
-    if isinstance(summary, LossyRows | Fitted):
+    elif isinstance(summary, Triangle) and not summary.shed <= 2.0 * summary.room * mass:
+        expected = f"at most {2.0 * summary.room * mass:g}: what rounding can add"
+        raise misfit("upload.summary.shed", summary.shed, expected)
+    elif isinstance(summary, LossyRows | Fitted):
         check_bound(summary, served.recipe.parts.memory.ridge)
     most = most / limits.arm_norm * limits.reward + moved
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise misfit("upload.moment", f"a length of {length:g}", expected)
-    loose = _LOOSE + (_SINGLE if isinstance(summary, Narrow | Fitted) else 0.0)
-    most = limits.reward * sqrt(loose * count * (along + _UNSEEN * mass)) + moved
+    loose = _LOOSE + (_SINGLE if _is_rounded(summary) else 0.0)
+    seen = loose * (along + _UNSEEN * mass)
+    if isinstance(summary, Triangle):
+        pulled = moved * moved / summary.shed if summary.shed else 0.0
+        most = sqrt(seen * (limits.reward**2 * count + pulled))
+    else:
+        most = limits.reward * sqrt(count * seen) + moved
     if not length <= most:
         expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
         raise misfit("upload.moment", f"a length of {length:g}", expected)
+
+
+def _is_rounded(summary: object) -> bool:
+    """Say whether a summary is rounded, and so the moment beside it."""
+    exact = isinstance(summary, Triangle) and summary.width == EXACT
+    return isinstance(summary, Narrow | Fitted | Triangle) and not exact
 
 
 def _check_rewards(rewards: Rewards, limits: Limits) -> None:
@@ -118,8 +139,14 @@ def _check_rewards(rewards: Rewards, limits: Limits) -> None:
 def _check_form(served: Served, summary: object) -> None:
     """Raise InvalidMessage unless the summary has the kind and shape of the recipe's."""
     match summary, served.empty:
-        case Gram(matrix), Gram(like):
-            fits, field = matrix.shape == like.shape, "upload.summary.matrix"
+        case Gram(matrix), Gram() as like:
+            fits, field = matrix.shape == like.matrix.shape, "upload.summary.matrix"
+            fits = fits and served.params.get("wire", "full") == "full"
+        case Triangle(width) as triangle, Gram() as like:
+            _check_triangle(triangle)
+            fits, field = width == served.params.get("wire"), "upload.summary.width"
+            if triangle.dimension != like.dimension:
+                fits, field = False, "upload.summary.dimension"
         case ((Sketch() | Narrow() as sketch), Sketch() as like):
             _check_numbers(sketch)
             automatic = served.params.get("sketch_size") == "auto"
@@ -145,8 +172,19 @@ def _check_form(served: Served, summary: object) -> None:
 
 def _check_numbers(sketch: Sketch | Narrow) -> None:
     for name, value in (("shed", sketch.shed), ("lost", sketch.lost)):
-        if value is not None and not 0.0 <= value < np.inf:
-            raise misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
+        if value is not None:
+            _check_number(name, value)
+
+
+def _check_triangle(triangle: Triangle) -> None:
+    """Raise InvalidMessage unless its numbers can be added up."""
+    for name, value in (("raised", triangle.raised), ("shed", triangle.shed)):
+        _check_number(name, value)
+
+
+def _check_number(name: str, value: float) -> None:
+    if not 0.0 <= value < np.inf:
+        raise misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
 
 
 def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
@@ -164,7 +202,7 @@ def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
     if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + _UNSEEN * mass:
         expected = f"at most d times what was shed, {sketch.dimension * sketch.shed:g}"
         raise misfit(field, sketch.lost, expected)
-    rounding = (rounding_room(sketch) + _UNSEEN) * (trace + sketch.lost)
+    rounding = (room_for_rounding(sketch) + _UNSEEN) * (trace + sketch.lost)
     if not sketch.shed <= sketch.lost + rounding:
         expected = f"no more than was lost, {sketch.lost:g}"
         raise misfit("upload.summary.shed", sketch.shed, expected)
@@ -174,6 +212,8 @@ def _said(summary: object) -> str:
     match summary:
         case Gram(matrix):
             return f"a Gram matrix of shape {matrix.shape}"
+        case Triangle(width) as triangle:
+            return f"a triangle of dimension {triangle.dimension} in {width}"
         case Narrow() as narrow:
             shape = narrow.rows.shape
             return f"a sketch of size {narrow.size}, with rows of shape {shape} in {narrow.width}"
@@ -206,9 +246,10 @@ def _evidence(statistics: Statistics) -> tuple[float, float, float]:
             if not isfinite(trace):
                 raise misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
             return trace, length, along
-        case Gram(matrix):
+        case Gram() | Triangle() as gram:
+            matrix = gram.matrix
             if not (_is_paired(matrix) and _is_semidefinite(matrix)):
-                raise misfit("upload.summary.matrix", "an indefinite matrix", "a sum of x x^T")
+                raise misfit(at_fault(statistics), "an indefinite matrix", "a sum of x x^T")
             length = sqrt(float(moment @ moment))
             u = moment / (length or 1.0)
             return float(matrix.trace()), length, max(float(u @ matrix @ u), 0.0)

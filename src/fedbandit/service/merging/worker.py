@@ -1,76 +1,145 @@
-"""The process that merges for a coordinator: ``python -m fedbandit.service.merging.worker FD...``.
+"""The process that merges for a coordinator: ``python -m fedbandit.service.merging.worker``.
 
 Merging is arithmetic and waiting for the disk. In threads of the coordinator's own process both
 would compete with the event loop for the interpreter's lock.
 
-It answers on one connection per thread, is told the store's URL on one of them first, and ends when
-the coordinator closes them, once batches under way are committed. It ignores SIGINT and SIGTERM,
-which a terminal or a service manager sends to both processes: the coordinator decides when it ends.
+It talks over the socket that is its standard input, is told the store's URL first, and exits once
+the coordinator has closed its end and what came before that is answered. It ignores SIGINT and
+SIGTERM, which a terminal or a service manager sends to both processes: the coordinator decides when
+it ends.
 """
 
+import ctypes
 import logging
+import os
 import signal
+import socket
 import sys
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
-from threading import Thread
-from typing import Any, cast
+from functools import partial
+from threading import Lock, Thread
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from fedbandit.errors import LocalError, StoreError
 from fedbandit.service.merging.batch import StoreMerger
-from fedbandit.service.merging.sync import BatchMerger, MergeFailed, ModelGone, Outcome
+from fedbandit.service.merging.link import Frames, framed
+from fedbandit.service.merging.queue import Batch, MergeQueue
+from fedbandit.service.merging.sync import MergeFailed, ModelGone, ModelRef, Outcome, SyncRequest
 from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.storage.opening import open_store
 
+Reply = list[Outcome] | Exception | None
+_CHECK = ModelRef("", ""), SyncRequest("", b"")  # what a check of the store is queued as
+_READ_AHEAD = 2**20
+_PR_SET_PDEATHSIG = 1
 _log = logging.getLogger("fedbandit.service")
 
 
 def main() -> None:
     """Merge until the coordinator closes its end."""
+    _end_with_the_coordinator()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
-    links = [Connection(int(descriptor)) for descriptor in sys.argv[1:]]
     merge_once()
-    with suppress(EOFError, ConnectionError), threadpool_limits(limits=1):
-        _serve(links)
+    with socket.socket(fileno=sys.stdin.fileno()) as link, threadpool_limits(limits=1):
+        _Worker(link).run()
 
 
-def _serve(links: "list[Connection[Any, Any]]") -> None:
-    first = cast("Connection[Any, Any]", wait(links)[0])
-    try:
-        store = open_store(first.recv(), serving="worker")
-    except LocalError as error:
-        first.send(StoreError(str(error)))
-        return
-    merger = StoreMerger(store)
-    threads = [Thread(target=_answer_on, args=(link, merger)) for link in links]
-    first.send(None)
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    store.close()
+def _end_with_the_coordinator() -> None:
+    """Have Linux kill this process when the one that started it ends, whatever it does then.
 
-
-def _answer_on(link: "Connection[Any, Any]", merger: BatchMerger) -> None:
-    """Answer one question after another; a link closed early tells the coordinator of a failure."""
-    with link, suppress(EOFError, ConnectionError):
-        while True:
-            link.send(reply_to(link.recv(), merger))
-
-
-def reply_to(question: Any, merger: BatchMerger) -> list[Outcome] | Exception | None:
-    """Return the outcomes of a batch, None for a check that passed, or what is to be raised.
-
-    The question is what ``BatchMerger.merge`` is called with; nothing for a check.
+    What it would still write was acknowledged to no agent, and a backup may be restored meanwhile.
+    Elsewhere it ends once it finds the link closed.
     """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class _Worker:
+    """Reads syncs and merges them, in as many threads as the store lets write at once.
+
+    A thread that finds no batch reads, one thread at a time, until there is one. So with a single
+    thread nothing is read while a batch is merged, and what came meanwhile makes up the next one.
+    """
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link, self._frames, self._closed = link, Frames(), False
+        self._queue: MergeQueue[int] = MergeQueue()
+        self._reading, self._sending = Lock(), Lock()
+
+    def run(self) -> None:
+        """Open the store that the first message names, and merge until there is no more to do."""
+        opening = None
+        while opening is None:
+            if not (data := self._link.recv(_READ_AHEAD)):
+                return
+            opening = next(self._frames.received(data), None)
+        number, url = opening
+        try:
+            store = open_store(url, serving="worker")
+        except LocalError as error:
+            self._send("", [number], StoreError(str(error)))
+            return
+        self._send("", [number], None)
+        merge = partial(self._merge_or_exit, StoreMerger(store))
+        threads = [Thread(target=merge) for _ in range(store.writers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        store.close()
+
+    def _merge_or_exit(self, merger: StoreMerger) -> None:
+        """Merge, and end this process if that raises: the coordinator would wait in vain."""
+        try:
+            with suppress(ConnectionError):  # the coordinator was killed
+                self._merge(merger)
+        except BaseException as error:
+            _log.critical("merging cannot go on: %s", type(error).__name__)
+            logging.shutdown()
+            os._exit(1)
+
+    def _merge(self, merger: StoreMerger) -> None:
+        while (batch := self._next_batch()) is not None:
+            reply = reply_to(batch, merger)
+            self._queue.merged(batch)
+            self._send(batch.ref.model, batch.tickets, reply)
+
+    def _next_batch(self) -> Batch[int] | None:
+        """Return a batch once there is one; None if there is none and no more can come."""
+        while (batch := self._queue.next_batch()) is None and not self._closed:
+            with self._reading:
+                # another thread may have queued several while this one waited to read
+                if (batch := self._queue.next_batch()) is not None:
+                    break
+                self._read()
+        return batch
+
+    def _read(self) -> None:
+        """Queue what has come; if that is nothing, wait for some."""
+        flags = 0
+        with suppress(BlockingIOError):
+            while data := self._link.recv(_READ_AHEAD, flags):
+                for number, *question in self._frames.received(data):
+                    ref, request = question or _CHECK
+                    self._queue.put(ref, request, number)
+                flags = socket.MSG_DONTWAIT
+            self._closed = True
+
+    def _send(self, model: str, numbers: list[int], reply: Reply) -> None:
+        with self._sending:
+            self._link.sendall(framed((model, numbers, reply)))
+
+
+def reply_to(batch: Batch[Any], merger: StoreMerger) -> Reply:
+    """Return the outcomes of a batch, None for checks that passed, or what is to be raised."""
     try:
-        if question:
-            return merger.merge(*question)
+        if batch.ref != _CHECK[0]:
+            return merger.merge(batch.ref, batch.requests)
         merger.check()
     except ModelGone:
         return ModelGone()
