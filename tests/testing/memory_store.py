@@ -10,7 +10,13 @@ from threading import RLock
 
 from fedbandit.errors import InvalidParameter, unknown
 from fedbandit.service.models.deduplication import MergedUploads
-from fedbandit.service.storage.contract import Archive, Model, Token
+from fedbandit.service.storage.contract import (
+    MOST_TOKENS,
+    Archive,
+    Model,
+    Token,
+    TooManyTokens,
+)
 
 
 @dataclass
@@ -148,8 +154,15 @@ class MemoryStore:
             old = self.token(digest)
             if old is None:
                 return False
+            whose = (successor.model, successor.agent)
+            others = [each for each in self.tokens() if (each.model, each.agent) == whose]
+            over = [each for each in others if each.is_over(time.time())]
+            if successor.agent is not None and len(others) - len(over) > MOST_TOKENS:
+                raise TooManyTokens
             self.add_token(successor)
-            self.revoke(old.name)
+            for each in [old, *(over if successor.agent is not None else ())]:
+                if each.name in [left.name for left in self.tokens()]:
+                    self.revoke(each.name)
             if ends is not None:
                 left = ends if old.expires is None else min(old.expires, ends)
                 self.add_token(replace(old, expires=left))

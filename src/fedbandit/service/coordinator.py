@@ -27,9 +27,9 @@ from fedbandit.service.merging.sync import (
 from fedbandit.service.merging.threads import ThreadMerger
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.models.model import Served, recipe_of, server_at
-from fedbandit.service.refusal import Refusal, not_now, other_format, unauthorised
+from fedbandit.service.refusal import Refusal, not_now, other_format, too_many, unauthorised
 from fedbandit.service.settings import Settings
-from fedbandit.service.storage.contract import Store, Token
+from fedbandit.service.storage.contract import MOST_TOKENS, Store, Token, TooManyTokens
 from fedbandit.service.tokens import token_of
 
 T = TypeVar("T")
@@ -73,6 +73,7 @@ class Coordinator:
         self._models: dict[str, tuple[float, Served]] = {}
         self._away: set[_How] = set()
         self._ready_until = 0.0
+        self._readying: asyncio.Task[None] | None = None
 
     @property
     def stopping(self) -> bool:
@@ -92,6 +93,9 @@ class Coordinator:
             there = await self._asked(lambda: self._store.succeed(given.digest, made, ends=ends))
         except InvalidParameter as error:
             raise Refusal(HTTPStatus.CONFLICT, "digest", "it is there already") from error
+        except TooManyTokens as error:
+            message = f"it has more than {MOST_TOKENS} tokens; revoke some, or let them expire"
+            raise too_many("agent", message) from error
         self.authentication.forget(given.digest)
         if not there:
             raise unauthorised()
@@ -173,15 +177,21 @@ class Coordinator:
     async def ready(self) -> None:
         """Raise Refusal (503) unless a sync would be answered now.
 
-        That takes a write to the store, so a yes is good for a second.
+        That takes a write to the store, so a yes is good for a second, and whoever asks while one
+        is under way shares what comes of it: anybody may ask.
         """
         if self.stopping:
             raise not_now("coordinator", "it is stopping")
         if not self._has_room():
-            raise not_now("coordinator", "no other connection would be accepted")
+            raise not_now("coordinator", "no other connection would be served")
         self.turns.check_queue()
         if time.monotonic() < self._ready_until:
             return
+        if self._readying is None or self._readying.done():
+            self._readying = asyncio.create_task(self._try_a_write())
+        await asyncio.shield(self._readying)
+
+    async def _try_a_write(self) -> None:
         await self._asked(self._store.models)
         try:
             await self._merger.check(_READY_SECONDS)

@@ -16,7 +16,7 @@ from fedbandit.core.recipes import FedLinUCB
 from fedbandit.errors import InvalidParameter, UnknownName
 from fedbandit.service.models.deduplication import KEPT, Life, MergedUploads
 from fedbandit.service.models.model import new_model
-from fedbandit.service.storage.contract import Model, Store, Token
+from fedbandit.service.storage.contract import MOST_TOKENS, Model, Store, Token, TooManyTokens
 
 
 class OpenStore(Protocol):
@@ -180,10 +180,11 @@ class StoreContract:
         store.create(NEWS, NEWS_STATE)
         store.add_token(PHONE)
         heirs = [replace(PHONE, digest=bytes([k] * 32), name=f"heir-{k}") for k in range(1, 6)]
-        assert store.succeed(PHONE.digest, heirs[0], ends=50.0)
-        assert store.token(PHONE.digest) == replace(PHONE, expires=50.0)
-        assert store.succeed(PHONE.digest, heirs[1], ends=70.0)  # no later than it would have
-        assert store.token(PHONE.digest) == replace(PHONE, expires=50.0)
+        soon = float(int(time.time()) + 50_000)
+        assert store.succeed(PHONE.digest, heirs[0], ends=soon)
+        assert store.token(PHONE.digest) == replace(PHONE, expires=soon)
+        assert store.succeed(PHONE.digest, heirs[1], ends=soon + 9)  # no later than it would have
+        assert store.token(PHONE.digest) == replace(PHONE, expires=soon)
         assert store.succeed(PHONE.digest, heirs[2], ends=None)
         assert store.token(PHONE.digest) is None
         assert not store.succeed(PHONE.digest, heirs[3], ends=None)  # once
@@ -191,6 +192,28 @@ class StoreContract:
         with pytest.raises(InvalidParameter):
             store.succeed(heirs[0].digest, replace(heirs[4], name="heir-2"), ends=None)
         assert store.token(heirs[0].digest) == heirs[0]
+
+    def test_an_agent_has_no_end_of_tokens_and_those_that_are_over_make_room(
+        self, store: Store
+    ) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.add_token(PHONE)
+        forever, until = time.time() + 1e6, time.time() - 1.0
+
+        def heir(number: int, expires: float) -> Token:
+            digest = number.to_bytes(32, "big")
+            return replace(PHONE, digest=digest, name=f"heir-{number}", expires=expires)
+
+        for number in range(1, MOST_TOKENS + 1):
+            assert store.succeed(PHONE.digest, heir(number, forever), ends=forever)
+        before = store.tokens()
+        with pytest.raises(TooManyTokens):
+            store.succeed(PHONE.digest, heir(99, forever), ends=forever)
+        assert store.tokens() == before
+        store.revoke("heir-1")
+        store.add_token(heir(50, until))
+        assert store.succeed(PHONE.digest, heir(99, forever), ends=forever)
+        assert "heir-50" not in [token.name for token in store.tokens()]
 
     def test_of_many_that_redeem_one_code_one_gets_a_token(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)

@@ -73,6 +73,8 @@ class Authentication:
         if not opens(token, digest, model=model, agent=agent):  # or not known: all the same
             token = await self._read(digest)
             if not opens(token, digest, model=model, agent=agent):
+                if token is None or token.is_over(time.time()):
+                    self._admitted.pop(digest, None)
                 await self._refuse(began, guest, admin=model is None)
         if len(self._admitted) >= _REMEMBERED:
             self._admitted.clear()

@@ -55,6 +55,7 @@ class Tls:
     def context(self) -> ssl.SSLContext:
         """Return the context to serve with."""
         made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        made.options |= ssl.OP_NO_RENEGOTIATION  # a handshake costs us more than a client
         try:
             made.load_cert_chain(self.certificate, self.key, password=_no_password)
             if self.clients is not None:

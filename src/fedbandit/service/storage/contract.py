@@ -9,7 +9,7 @@ number of uploads.
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.wire import Limits
@@ -57,6 +57,14 @@ class Token:
     def is_over(self, now: float) -> bool:
         """Return whether it has expired."""
         return self.expires is not None and self.expires <= now
+
+
+MOST_TOKENS: Final = 16
+"""Tokens that an agent can have by exchanging one for another, so that none fills the store."""
+
+
+class TooManyTokens(Exception):
+    """An agent has as many tokens as it may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +193,9 @@ class Store(Protocol):
         """Add a successor to the token with this digest; return False if there is no such token.
 
         The old one expires at ``ends``, unless it does before; None: it is deleted. Of several that
-        ask at once for a token that is deleted, one gets a successor.
+        ask at once for a token that is deleted, one gets a successor. Expired tokens of the same
+        agent are deleted. Raises TooManyTokens, and changes nothing, if it has ``MOST_TOKENS``
+        others.
         """
         ...
 

@@ -11,7 +11,13 @@ import msgspec
 
 from fedbandit.errors import InvalidParameter, complaint, unknown
 from fedbandit.service.models.deduplication import Life, MergedUploads, UnreadableUploads
-from fedbandit.service.storage.contract import Archive, Model, Token
+from fedbandit.service.storage.contract import (
+    MOST_TOKENS,
+    Archive,
+    Model,
+    Token,
+    TooManyTokens,
+)
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey
 from fedbandit.service.storage.migrations import SCHEMA, migrate
 from fedbandit.wire import Limits
@@ -170,6 +176,8 @@ class SqlStore:
             found = session.run(f"SELECT expires FROM tokens WHERE digest = ?{lock}", (digest,))
             if not found:
                 return False
+            if successor.agent is not None:
+                _make_room_for_token(session, successor.model, successor.agent)
             session.run(_TOKEN_INSERT, _token_values(successor))
             if ends is None:
                 session.run("DELETE FROM tokens WHERE digest = ?", (digest,))
@@ -254,6 +262,14 @@ def _create_tables(database: Database) -> None:
         for table in _TABLES:
             session.run(table.format(**words))
         session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
+
+
+def _make_room_for_token(session: Session, model: str | None, agent: str) -> None:
+    """Delete an agent's expired tokens; raise TooManyTokens if it still has too many."""
+    whose = "FROM tokens WHERE model = ? AND agent = ?"
+    session.run(f"DELETE {whose} AND expires <= ?", (model, agent, time.time()))
+    if session.run(f"SELECT COUNT(*) {whose}", (model, agent))[0][0] > MOST_TOKENS:
+        raise TooManyTokens
 
 
 def _insert_model(session: Session, model: Model, state: bytes) -> None:
