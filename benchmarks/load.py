@@ -46,6 +46,7 @@ from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Archive, Store
 from fedbandit.service.storage.opening import open_store
 from fedbandit.service.tokens import new_token
+from fedbandit.web import gate
 from fedbandit.web.gate import serve_behind
 from fedbandit.web.listening import listen
 
@@ -147,6 +148,7 @@ def be_bare() -> None:
     """Serve an echo by the framework alone."""
 
     async def answer(request: Request) -> Response:
+        gate.admit(request.scope)  # or the connection would be closed
         return Response(await request.body(), media_type=wire.MEDIA_TYPE)
 
     path = "/v1/models/{model}/agents/{agent}/sync"
