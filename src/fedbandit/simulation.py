@@ -1,5 +1,6 @@
 """Simulate a recipe on a world: all agents and the server in one process, no network."""
 
+import warnings
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
@@ -32,6 +33,9 @@ class Trace:
 
     Sums up to and including each round: ``regret``; ``uploads``; ``scalars``, the numbers in all
     messages, counted as the paper does; ``bytes`` of all encoded messages. Both directions count.
+
+    ``cut``: how many uploads had a correction that was too long and was cut
+    (``estimate="corrected"``); it should be 0.
     """
 
     regret: NDArray[np.float64]
@@ -43,6 +47,7 @@ class Trace:
     scalars: NDArray[np.int64]
     bytes: NDArray[np.int64]
     seconds: NDArray[np.float64]
+    cut: int = 0
 
     def __len__(self) -> int:
         return len(self.arm)
@@ -72,6 +77,9 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
         played += 1
     if played < rounds:
         raise _bad_round(played, "no more rounds", f"{rounds} rounds")
+    cut = server.statistics.cut
+    if cut:
+        warnings.warn(_cut_short(recipe, cut, server.version), stacklevel=2)
     gap, reward, arm, agent, uploads, scalars, sizes, seconds = table.T.copy()
     return Trace(
         regret=gap.cumsum(),
@@ -83,7 +91,16 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
         scalars=scalars.astype(np.int64).cumsum(),
         bytes=sizes.astype(np.int64).cumsum(),
         seconds=seconds,
+        cut=cut,
     )
+
+
+def _cut_short(recipe: Recipe, cut: int, uploads: int) -> str:
+    """Say that corrections were cut, and what to do about it."""
+    params = recipe.params
+    told = params.get("compensation") == "uniform" or isinstance(params["radius"], str)
+    fix = "Raise parameter_norm in bounds." if told else "Look at the scale of arms and rewards."
+    return f"The correction of {cut} of {uploads} uploads was too long and was cut. {fix}"
 
 
 class Played(NamedTuple):

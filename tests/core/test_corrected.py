@@ -397,3 +397,24 @@ def test_what_another_recipe_sends_is_refused_and_changes_nothing(case: str) -> 
     with pytest.raises(errors.InvalidMessage, match="expected a sketch of size 4"):
         agent.receive(fb.Download(fb.Statistics(summary, zero, 1), 1))
     assert (server.version, agent.version, server.summary.shed) == (0, 0, 0.0)
+
+
+def test_a_correction_that_is_cut_is_counted_and_warned_of() -> None:
+    """An intercept of 10 makes theta' longer than four times the S that was told."""
+    world = fb.worlds.Synthetic(dimension=D, arms=5, agents=M, seed=1, mean=10.0)
+    recipe = fb.FSCLB(
+        dimension=D, sketch_size=4, agents=M, cadence="buffered", estimate="corrected"
+    )
+    with pytest.warns(UserWarning, match=r"uploads was too long and was cut. Raise parameter_norm"):
+        trace = fb.simulate(recipe, world, rounds=300)
+    assert 0 < trace.cut <= trace.uploads[-1]
+    told = fb.FSCLB(
+        dimension=D,
+        sketch_size=4,
+        agents=M,
+        cadence="buffered",
+        estimate="corrected",
+        bounds=fb.Bounds(parameter_norm=10.0),
+    )
+    for recipe in (told, fb.FSCLB.lean(dimension=D, agents=M)):
+        assert fb.simulate(recipe, world, rounds=300).cut == 0

@@ -175,23 +175,24 @@ class Fsclb:
         sketch_size: int | Literal["auto"] = "auto",
         alpha: float = 1.0,
         ridge: float = 1.0,
-        radius: float | Literal["auto", "tight"] = 0.5,
+        radius: float | Literal["auto", "tight"] = "auto",
         budget: int | None = None,
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
     ) -> Recipe:
         """FSCLB for few bytes: our variant, with all extensions on.
 
-        On the paper's four settings it sent 1 to 3 % of FedLinUCB's bytes, with less regret than
-        the paper's FSCLB and more than FedLinUCB (docs/beyond.md). It can lose elsewhere: rewards
-        with a large mean and features that appear late are hard for it. ``fedbandit advise``
-        compares the two on your data.
+        On the paper's four settings it sends 2 to 4 % of FedLinUCB's bytes, with less regret than
+        the paper's FSCLB and about as much as FedLinUCB. docs/beyond.md has these and harder
+        worlds, what is proven, and where it loses. ``fedbandit advise`` compares on your data.
 
-        It is ``FSCLB`` with ``cadence="buffered"``, ``estimate="corrected"``, ``wire="int8"`` and
-        ``sketch_size="auto"``; all parameters are documented there. ``budget``, the most bytes of a
-        message, is by default what the moment takes and a fortieth of a d x d matrix in float64.
-        The server keeps a sketch of twice the size of a message. docs/departures.md lists what
-        differs from the paper.
+        It is ``FSCLB`` with ``cadence="buffered"``, ``estimate="corrected"``,
+        ``compensation="coordinates"``, ``wire="fitted"`` and ``sketch_size="auto"``; all parameters
+        are documented there. ``radius`` is by default measured in units of the rewards.
+        ``budget``, the most bytes of a message, is by default what moment and bound take and 3.5 %
+        of a d x d matrix in float64. A new direction that no single coordinate shows is found if
+        the budget has room for as many rows as the arms of before have directions.
+        docs/departures.md lists what differs from the paper.
         """
         whole("dimension", dimension, least=1)
         if sketch_size == "auto" and budget is None:

@@ -10,7 +10,7 @@ import numpy as np
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.checking import HUGE, check_sums, restored, wrong_summary
 from fedbandit.core.memory.contract import Pending
-from fedbandit.core.memory.narrow import rounded, values
+from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.pending_gram import PendingGram
 from fedbandit.core.memory.pending_rows import PendingRows
 from fedbandit.core.memory.reading import GramReading
@@ -126,7 +126,7 @@ class GramMemory:
             moved = (sent.matrix - whole.summary.matrix) @ reference
             pull = float(reference @ moved)
             moment = moment + (moved * sqrt(most / pull) if pull > most else moved)
-            moment = values(*rounded(moment[None], "float32"), "float32")[0]
+            moment = short_vector(moment)
             cut += pull > most
         return Statistics(sent, moment, whole.count, whole.rewards, cut)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import sqrt
+from math import frexp, ldexp, sqrt
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -167,6 +167,18 @@ def rounded(rows: Array, width: str) -> tuple[NDArray[Any], Array]:
     scales = _power_of_two(largest) if form.top == 1.0 else shortened(largest / form.top)
     scaled = np.clip(rows / scales[:, None], -form.top, form.top)
     return form.write(np.where(np.abs(scaled) < _FLAT, 0.0, scaled)), scales
+
+
+def short_vector(vector: Array) -> Array:
+    """Return a vector (d) rounded as ``rounded`` does in float32, in less time."""
+    largest = float(np.abs(vector).max())
+    fraction, exponent = frexp(largest)
+    exponent = min(max(exponent - (fraction == 0.5), _LEAST_EXPONENT), 1023)
+    scale = ldexp(1.0, exponent)
+    scaled = vector / scale
+    scaled[np.abs(scaled) < _FLAT] = 0.0
+    short: Array = scaled.astype(np.float32).astype(np.float64) * scale
+    return short
 
 
 def _power_of_two(largest: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedbandit.core.kernels.linalg import Array, skew
 from fedbandit.core.memory.checking import HUGE, check_sums, restored, wrong_summary
-from fedbandit.core.memory.narrow import Narrow, Width, narrowed, rounded, values
+from fedbandit.core.memory.narrow import Narrow, Width, narrowed, short_vector
 from fedbandit.core.memory.pending_sketch import PendingSketch
 from fedbandit.core.memory.reading import SketchReading
 from fedbandit.core.memory.sizing import Sizing
@@ -151,7 +151,7 @@ class SketchMemory:
             sent = narrowed(short.trimmed(_FAINT * short.shed), self.width)
         moment = corrected(whole.moment, before=(whole.summary,), after=sent, reference=reference)
         if self.width != "float64":
-            moment = values(*rounded(moment[None], "float32"), "float32")[0]
+            moment = short_vector(moment)
         return Statistics(sent, moment, whole.count, rewards, whole.cut)
 
     def moment_error(self, summary: Sketch | Narrow, _count: int, _reward: float, /) -> float:

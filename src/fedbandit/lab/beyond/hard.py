@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fedbandit.core.memory.sizing import lean_budget
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import RECIPES
 from fedbandit.lab.beyond.variants import FED, LEAN, LITERAL, RANDOM
@@ -13,7 +14,8 @@ from fedbandit.lab.study.settings import AGENTS
 from fedbandit.lab.study.study import Size
 from fedbandit.worlds import Drifting, Hashed, Items, Late, Synthetic
 
-LINES: Final = (FED, LITERAL, LEAN, RANDOM)
+CONSTANT: Final = "FSCLB.lean, 0.5"
+LINES: Final = (FED, LITERAL, LEAN, CONSTANT, RANDOM)
 ROWS: Final = 0.4
 """The literal FSCLB's sketch size as a share of d; the paper's choice. It has no default."""
 
@@ -23,7 +25,8 @@ class HardWorld:
     """A world with a name; ``make`` builds it from ``params``.
 
     ``rounds`` is how many rounds are played in it, ``changes`` the round at which it changes (None
-    if it does not), both as multiples of the study's rounds.
+    if it does not), both as multiples of the study's rounds. ``share`` is what lean's rows may take
+    of a d x d matrix, None for its default.
     """
 
     name: str
@@ -31,6 +34,7 @@ class HardWorld:
     params: Mapping[str, Any]
     rounds: float = 1.0
     changes: float | None = None
+    share: float | None = None
 
     def length(self, rounds: int) -> int:
         """Return how many rounds are played in a study of ``rounds``."""
@@ -50,10 +54,11 @@ class HardWorld:
 GENERAL: Mapping[str, Any] = {"dimension": 50, "arms": 10, "agents": AGENTS}
 
 
-def _late(rank: int, direction: str) -> HardWorld:
+def _late(rank: int, direction: str, share: float | None = None) -> HardWorld:
     what = {"axis": "new coordinate", "dense": "new dense direction"}[direction]
+    name = f"{what}, rank {rank}" + (f", {share:.0%} budget" if share else "")
     params = {"rank": rank, "direction": direction}
-    return HardWorld(f"{what}, rank {rank}", Late, params, rounds=1.25, changes=1.0)
+    return HardWorld(name, Late, params, rounds=1.25, changes=1.0, share=share)
 
 
 def _drift(drift: str, **params: Any) -> HardWorld:
@@ -69,6 +74,7 @@ ITEM_RATINGS: Mapping[str, Any] = {"items": 30, "mean": 3.0, "rewards": "ratings
 HARD: Final = (
     _still("isotropic"),
     *(_late(rank, direction) for direction in ("axis", "dense") for rank in (5, 15, 40)),
+    _late(15, "dense", share=0.06),  # has room for 15 rows
     *(_still(f"intercept, mean {mean:g}", mean=mean) for mean in (0.0, 6.0, 10.0)),
     _still("intercept, 5 % clicks", mean=0.05, rewards="clicks", signal=0.25),
     _still("intercept, ratings", mean=3.0, rewards="ratings", signal=4.0),
@@ -98,15 +104,19 @@ def hard_tasks(size: Size) -> list[Task]:
         for hard in HARD
         for seed in range(size.trials)
         for world in [hard.world(seed, size.rounds)]
-        for name, recipe in _recipes(world.dimension, seed).items()
+        for name, recipe in _recipes(world.dimension, seed, hard.share).items()
     ]
 
 
-def _recipes(dimension: int, seed: int) -> dict[str, Recipe]:
+def _recipes(dimension: int, seed: int, share: float | None) -> dict[str, Recipe]:
     """Return the algorithms with default parameters; only Random has a seed."""
     common: dict[str, Any] = {"dimension": dimension, "agents": AGENTS}
+    budget = None if share is None else lean_budget(dimension, share=share)
     extra: dict[str, dict[str, Any]] = {
         LITERAL: {"sketch_size": int(ROWS * dimension)},
+        LEAN: {"budget": budget},
+        CONSTANT: {"budget": budget, "radius": 0.5},
         RANDOM: {"seed": seed},
     }
-    return {name: RECIPES[name](**common, **extra.get(name, {})) for name in LINES}
+    kinds = {CONSTANT: LEAN}
+    return {name: RECIPES[kinds.get(name, name)](**common, **extra.get(name, {})) for name in LINES}

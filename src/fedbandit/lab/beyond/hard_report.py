@@ -9,7 +9,7 @@ from fedbandit.lab.analysis.curves import Curves
 from fedbandit.lab.analysis.statistics import estimate, gap_loss, ratio
 from fedbandit.lab.analysis.text import plus_minus
 from fedbandit.lab.analysis.verdicts import at_most
-from fedbandit.lab.beyond.hard import HARD, LINES, ROWS, HardWorld
+from fedbandit.lab.beyond.hard import CONSTANT, HARD, LINES, ROWS, HardWorld
 from fedbandit.lab.beyond.tables import (
     in_percent,
     line_of,
@@ -32,9 +32,9 @@ def hard_text(found: Sequence[Curves], size: Size) -> str:
     made = (
         f"{size.trials} trials of {size.rounds:,} rounds in each world, "
         f"{int(1.25 * size.rounds):,} where something new appears; all lines of a trial on the "
-        "same tape. d = 50 (128 hashed), K = 10, M = 10. Default parameters, so radius 0.5; "
-        f"literal is FSCLB with l = {ROWS} d. Means with 95 % intervals, of differences and ratios "
-        "paired within trials. *lost* is lean's regret beyond FedLinUCB's as a share of "
+        "same tape. d = 50 (128 hashed), K = 10, M = 10. Default parameters: radius 0.5, and for "
+        f"lean 'auto'; literal is FSCLB with l = {ROWS} d. Means with 95 % intervals, of "
+        "differences and ratios paired within trials. *lost* is lean's regret beyond FedLinUCB's as a share of "
         "FedLinUCB's lead over Random. *larger* is the larger of the literal's and FedLinUCB's "
         "mean regret."
     )
@@ -116,4 +116,5 @@ def _lost(regrets: Regrets) -> str:
 
 
 def _short(names: Sequence[str]) -> list[str]:
-    return [{LITERAL: "literal", LEAN: "lean"}.get(name, name) for name in names]
+    short = {LITERAL: "literal", LEAN: "lean", CONSTANT: "lean, 0.5"}
+    return [short.get(name, name) for name in names]

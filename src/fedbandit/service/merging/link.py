@@ -41,9 +41,10 @@ class Frames:
             end = _LENGTH.size + _LENGTH.unpack_from(self._buffer)[0]
             if len(self._buffer) < end:
                 return
-            content = bytes(memoryview(self._buffer)[_LENGTH.size : end])
+            with memoryview(self._buffer) as view:
+                message = pickle.loads(view[_LENGTH.size : end])
             del self._buffer[:end]
-            yield pickle.loads(content)
+            yield message
 
 
 def exited(why: str = "") -> WorkerExited:

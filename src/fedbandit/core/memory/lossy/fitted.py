@@ -45,8 +45,6 @@ _YOUNG = 1.0 + 1.0 / ETA
 _SAFE = 1.0 + 1e-9  # covers the rounding of the bound's own arithmetic
 _LARGEST = 2.0**30  # code
 _SPARE = 0.9  # the first step is a little smaller than expected to be needed
-_STEPS_A_POWER = 8  # levels of a bound between a number and its double
-_LEVELS = 255
 _TINIEST = 1e-150  # step
 
 
@@ -165,28 +163,24 @@ def _codes(rows: Array, charge: float) -> tuple[NDArray[np.int32], float, float]
         step *= 0.8
 
 
+_BELOW = np.arange(-254, 1)  # levels 1 to 255, counted from the top
+_SHARES = np.ldexp((2.0 ** (np.arange(8) / 8 - 1.0))[_BELOW % 8], _BELOW // 8 + 1)  # of the top
+
+
 def _levels(bound: Array) -> tuple[NDArray[np.uint8], float]:
     """Return levels and top of the least bound that can be expressed and is not below this one."""
     largest = float(bound.max(initial=0.0))
     if largest == 0.0:
         return np.zeros(len(bound), np.uint8), 0.0
     top = float(shortened(np.array([largest * (1.0 + 2.0**-19)]))[0])
-    ratio = np.maximum(bound / top, 2.0**-40)
-    levels = np.ceil(_LEVELS + _STEPS_A_POWER * np.log2(ratio) - 1e-9).clip(1, _LEVELS)
-    levels = np.where(bound > 0.0, levels, 0.0).astype(np.uint8)
-    short = _levels_read(levels, top) < bound
-    return np.where(short, levels + 1, levels).astype(np.uint8), top
-
-
-_FRACTIONS = 2.0 ** (np.arange(_STEPS_A_POWER) / _STEPS_A_POWER - 1.0)  # 1/2 to just below 1
+    levels = np.searchsorted(_SHARES * top, bound) + 1
+    return np.where(bound > 0.0, levels, 0).astype(np.uint8), top
 
 
 def _levels_read(levels: NDArray[np.uint8], top: float) -> Array:
-    """Return top 2^((level - 255) / 8), 0 for level 0; by a table, so the same everywhere."""
-    below = levels.astype(np.int64) - _LEVELS
-    powers, rest = below // _STEPS_A_POWER + 1, below % _STEPS_A_POWER
-    values: Array = np.ldexp(_FRACTIONS[rest] * top, powers)
-    return np.where(levels > 0, values, 0.0)
+    """Return what levels stand for; level 0 is 0."""
+    bounds: Array = np.concatenate([[0.0], _SHARES * top])[levels]
+    return bounds
 
 
 def message_bytes(dimension: int) -> int:

@@ -28,7 +28,7 @@ from fedbandit.core.memory.lossy.summary import (
     nothing_lost,
     reweighted,
 )
-from fedbandit.core.memory.narrow import rounded, values
+from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import trusted
 from fedbandit.core.saved import State, array, number
 from fedbandit.core.statistics import Base, Statistics
@@ -158,7 +158,7 @@ class LossyMemory:
         self, statistics: Statistics, summary: LossyRows | Fitted, moment: Array
     ) -> Statistics:
         if self.rounds:
-            moment = values(*rounded(moment[None], "float32"), "float32")[0]
+            moment = short_vector(moment)
         return replace(statistics, summary=summary, moment=moment)
 
     def moment_error(self, summary: LossyRows | Fitted, count: int, reward: float, /) -> float:
