@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
@@ -48,8 +48,9 @@ class Coordinator:
     ``merger`` has uploads merged; by default in threads of this process.
 
     ``told_to_stop`` says whether the program has been asked to end, ``has_room`` whether another
-    connection would be accepted. ``abandoned`` is True once it has stopped with a thread still
-    waiting for the store. ``audit`` is told what was done, and closed at the end.
+    connection would be served, ``crowd`` what metrics tell of connections. ``audit`` is told what
+    was done, and closed at the end. ``abandoned`` is True once it has stopped with a thread still
+    waiting for the store.
     """
 
     def __init__(
@@ -60,11 +61,13 @@ class Coordinator:
         merger: SyncMerger | None = None,
         told_to_stop: Callable[[], bool] = lambda: False,
         has_room: Callable[[], bool] = lambda: True,
+        crowd: Callable[[], Mapping[str, float]] = dict,
         audit: AuditLog | None = None,
     ) -> None:
         self.settings, self.metrics, self.turns = settings, Metrics(), Turns(settings)
         self.abandoned = False
-        self._told_to_stop, self._has_room, self._stopped = told_to_stop, has_room, False
+        self._told_to_stop, self._has_room, self._crowd = told_to_stop, has_room, crowd
+        self._stopped = False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
         self._merger = merger or ThreadMerger(store)
@@ -205,7 +208,7 @@ class Coordinator:
     async def metrics_text(self) -> str:
         """Return the metrics."""
         models = await self._asked(self._store.models)
-        gauges = {"fedbandit_waiting": float(self.turns.queued)}
+        gauges = {"fedbandit_waiting": float(self.turns.queued), **self._crowd()}
         return self.metrics.text(models, gauges, batches=self._merger.batches)
 
     async def start(self) -> None:

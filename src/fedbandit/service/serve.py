@@ -79,6 +79,7 @@ def serve(
         merger=WorkerMerger(url),
         told_to_stop=lambda: server.should_exit,
         has_room=lambda: all(gate.has_room() for gate in gates[:1]),
+        crowd=lambda: _crowd(gates),
         audit=audit,
     )
     app = guarded(coordinator, address, app_of(coordinator, watched=admin is None))
@@ -105,6 +106,16 @@ def serve(
     if coordinator.abandoned:
         logging.shutdown()
         os._exit(0)
+
+
+def _crowd(gates: Sequence[Gate]) -> dict[str, float]:
+    """Return what metrics tell of connections."""
+    guests = [gate.guests for gate in gates]
+    return {
+        "fedbandit_connections": float(sum(len(each) for each in guests)),
+        "fedbandit_connections_waiting": float(sum(each.waiting for each in guests)),
+        "fedbandit_connections_cut": float(sum(each.cut for each in guests)),
+    }
 
 
 def _read_again(tls: Tls, gates: Sequence[Gate]) -> None:

@@ -341,6 +341,9 @@ def test_operators_have_an_address_of_their_own(url: str) -> None:
             assert _status(own + path) == 200
         assert _status(f"{own}/metrics") == 401
         assert _status(f"{own}/metrics", _bearer(admin)) == 200
+        request = urllib.request.Request(f"{own}/metrics", headers=_bearer(admin))
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert b"\nfedbandit_connections 1\n" in answer.read()  # this one
         assert _status(own + state_path(), _bearer(admin)) == 404
         assert _status(f"{process.address}/healthz") == 200
 
