@@ -15,6 +15,13 @@ BUILDS: dict[str, Callable[[], fb.Recipe]] = {
     "FSCLB, paper": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="paper"),
     "FSCLB, tight": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="tight"),
     "FSCLB, auto": lambda: fb.FSCLB(dimension=D, sketch_size=3, agents=M, radius="auto"),
+    "FSCLB, coordinates": lambda: fb.FSCLB(
+        dimension=D, sketch_size=3, agents=M, compensation="coordinates"
+    ),
+    "FSCLB.lean": lambda: fb.FSCLB.lean(dimension=D, agents=M),
+    "FSCLB.lean, small": lambda: fb.FSCLB.lean(
+        dimension=D, agents=M, sketch_size=3, server_size=5, radius="tight"
+    ),
     "FedLinUCB": lambda: fb.FedLinUCB(dimension=D, agents=M),
     "FedLinUCB, auto": lambda: fb.FedLinUCB(dimension=D, agents=M, radius="auto"),
     "FedLinUCB, published": lambda: fb.FedLinUCB(

@@ -314,9 +314,21 @@ def quiet(world: World, rounds: int) -> Iterator[Round]:
         yield Round(who, arms, means, means)
 
 
-@pytest.mark.parametrize("wire", ["float64", "float32", "float16", "bfloat16", "int8"])
-@pytest.mark.parametrize("estimate", ["paper", "averaged", "corrected"])
-def test_without_noise_the_tight_radius_covers_every_error(estimate: Any, wire: Any) -> None:
+UNIFORM = [
+    (estimate, wire, "uniform")
+    for estimate in ("paper", "averaged", "corrected")
+    for wire in ("float64", "float32", "float16", "bfloat16", "int8")
+]
+COORDINATES = [("paper", "float64"), ("corrected", "float64"), ("corrected", "fitted")]
+
+
+@pytest.mark.parametrize(
+    ("estimate", "wire", "compensation"),
+    [*UNIFORM, *((*each, "coordinates") for each in COORDINATES)],
+)
+def test_without_noise_the_tight_radius_covers_every_error(
+    estimate: Any, wire: Any, compensation: Any
+) -> None:
     """Of all that ``radius`` allows for, only the last term, the bias, is needed here."""
     world = fb.worlds.Synthetic(dimension=D, arms=6, agents=M, seed=8, spectrum="power-law")
     tiny = fb.Bounds(noise=1e-9, horizon=1000)
@@ -329,6 +341,7 @@ def test_without_noise_the_tight_radius_covers_every_error(estimate: Any, wire: 
         estimate=estimate,
         wire=wire,
         bounds=tiny,
+        compensation=compensation,
     )
     fleet, server = recipe.fleet(), recipe.server()
     for who, arms, _, rewards in quiet(world, 500):

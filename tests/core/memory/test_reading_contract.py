@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from fedbandit.core.memory.contract import Memory, Pending, Summary
 from fedbandit.core.memory.gram_memory import GramMemory
+from fedbandit.core.memory.lossy.memory import LossyMemory
+from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.sketch_memory import SketchMemory
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.statistics import Base, Statistics
@@ -25,6 +27,8 @@ MEMORIES: dict[str, Memory] = {
     "sketch, uncompensated": SketchMemory(D, RIDGE, size=4, compensated=False),
     "sketch, nothing shed": SketchMemory(D, RIDGE, size=D + 1),
     "sketch, buffered": SketchMemory(D, RIDGE, size=4, buffer=11),
+    "lossy": LossyMemory(D, RIDGE, size=4, buffer=4, server_size=4),
+    "lossy, buffered": LossyMemory(D, RIDGE, size=4, buffer=11, server_size=D + 1),
 }
 every_memory = pytest.mark.parametrize("memory", MEMORIES.values(), ids=MEMORIES)
 
@@ -32,6 +36,9 @@ every_memory = pytest.mark.parametrize("memory", MEMORIES.values(), ids=MEMORIES
 def dense(memory: Memory, summary: Summary) -> Array:
     if isinstance(summary, Gram):
         return summary.matrix + RIDGE * np.eye(D)
+    if isinstance(summary, LossyRows):
+        lifted = np.diag(RIDGE + summary.bound)
+        return summary.weight * summary.rows.T @ summary.rows + lifted
     assert isinstance(summary, Sketch)
     assert isinstance(memory, SketchMemory)
     ridge = RIDGE + (summary.shed if memory.compensated else 0.0)

@@ -34,8 +34,9 @@ def hard_text(found: Sequence[Curves], size: Size) -> str:
         f"{int(1.25 * size.rounds):,} where something new appears; all lines of a trial on the "
         "same tape. d = 50 (128 hashed), K = 10, M = 10. Default parameters: radius 0.5, and for "
         f"lean 'auto'; literal is FSCLB with l = {ROWS} d. Means with 95 % intervals, of "
-        "differences and ratios paired within trials. *lost* is lean's regret beyond FedLinUCB's as a share of "
-        "FedLinUCB's lead over Random. *larger* is the larger of the literal's and FedLinUCB's "
+        "differences and ratios paired within trials. *lost* is lean's regret beyond "
+        "FedLinUCB's as a share of FedLinUCB's lead over Random. *larger* is the larger of the "
+        "literal's and FedLinUCB's "
         "mean regret."
     )
     parts = (made, _all_worlds(found), _changing_worlds(found, size))

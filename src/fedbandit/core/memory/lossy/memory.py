@@ -30,7 +30,7 @@ from fedbandit.core.memory.lossy.summary import (
 )
 from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import trusted
-from fedbandit.core.saved import State, array, number
+from fedbandit.core.saved import State, array, number, wrong_entry
 from fedbandit.core.statistics import Base, Statistics
 
 CARRIED: Final = 4.0
@@ -257,6 +257,8 @@ class LossyMemory:
         weight = number(state, "weight")
         if "matrix" in state:
             return restored(self, LossyGram(array(state, "matrix", d, d), bound, lost, weight))
+        if "rows" not in state:
+            raise wrong_entry("rows", f"only the entries {sorted(state)}", "rows or a matrix")
         return restored(self, LossyRows(array(state, "rows", None, d), bound, lost, weight))
 
 
