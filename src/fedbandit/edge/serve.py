@@ -20,7 +20,7 @@ from fedbandit.web.listening import (
     within_handles,
 )
 
-BOUNDS: Final = Bounds(connections=1024, newcomers=256, per_address=256, waiting=1024)
+BOUNDS: Final = Bounds(connections=1024, newcomers=256, per_address=256)
 """All come from this machine, so one address may have all places of newcomers."""
 PATIENCE: Final = Patience()
 

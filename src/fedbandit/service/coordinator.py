@@ -26,8 +26,16 @@ from fedbandit.service.merging.sync import (
 )
 from fedbandit.service.merging.threads import ThreadMerger
 from fedbandit.service.metrics import Metrics
+from fedbandit.service.models.groups import as_told
 from fedbandit.service.models.model import Served, recipe_of, server_at
-from fedbandit.service.refusal import Refusal, not_now, other_format, too_many, unauthorised
+from fedbandit.service.refusal import (
+    QUOTA,
+    Refusal,
+    not_now,
+    other_format,
+    too_many,
+    unauthorised,
+)
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import MOST_TOKENS, Store, Token, TooManyTokens
 from fedbandit.service.tokens import token_of
@@ -35,6 +43,7 @@ from fedbandit.service.tokens import token_of
 T = TypeVar("T")
 _How = Literal["read", "written"]
 _NOTE_SECONDS = 60.0
+_REMEMBERED = 20_000
 _START_SECONDS, _READY_SECONDS = 75.0, 5.0  # for a check; the first one starts and compiles
 _RESTART_SECONDS, _LOOK_SECONDS = 10.0, 0.1  # with the pauses in between, some five workers
 _READY_FOR = 1.0
@@ -74,6 +83,7 @@ class Coordinator:
         self._asking: set[Future[Any]] = set()
         self.authentication, self.audit = Authentication(store, settings, self._asked), audit
         self._models: dict[str, tuple[float, Served]] = {}
+        self._over_quota: dict[tuple[ModelRef, str], tuple[float, Refusal]] = {}
         self._away: set[_How] = set()
         self._ready_until = 0.0
         self._readying: asyncio.Task[None] | None = None
@@ -134,13 +144,20 @@ class Coordinator:
         """Merge an upload, exactly once and durably, and return the answer.
 
         ``token`` is the digest that ``admit`` returned; it is looked up again in the transaction.
+        An agent over its quota that comes again within ``remember_seconds`` is not merged for at
+        all: asking in a loop costs the others little.
         """
+        ref = ModelRef(served.model.name, served.model.incarnation)
+        until, held_back = self._over_quota.get((ref, agent), (0.0, None))
+        if held_back is not None and until > time.monotonic():
+            raise held_back.again()
         try:
-            ref = ModelRef(served.model.name, served.model.incarnation)
             answer = await self._merger.take(ref, SyncRequest(agent, body, token))
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
                 self.authentication.forget(token)
+            elif refusal.field == QUOTA:
+                self._hold_back((ref, agent), refusal)
             raise
         except ModelGone as error:
             raise self._replaced(served.model.name) from error
@@ -151,10 +168,17 @@ class Coordinator:
         return answer
 
     async def joined(
-        self, served: Served, agent: str, have: str | None, form: int = wire.FORMAT
+        self,
+        served: Served,
+        agent: str,
+        have: str | None,
+        form: int = wire.FORMAT,
+        since: int | None = None,
     ) -> bytes:
         """Return what an agent needs to join, or to catch up from a download with this digest.
 
+        With ``since``, the download is left out unless the model was set back after that version,
+        or has not reached it.
         Raises Refusal (409) where agents of this format of the wire could not build the recipe.
         """
         name, params = served.model.name, served.params_in(form)
@@ -162,11 +186,15 @@ class Coordinator:
             raise other_format(form)
 
         def read() -> bytes:
-            model, state = self._store.state(name)
+            model, state = self._store.model(name), b""
+            if since is None or not model.set_back <= since <= model.version:
+                model, state = self._store.state(name)
             if model.incarnation != served.model.incarnation:
                 raise ModelGone
             lives = self._store.merged_uploads(name, agent).known
-            download, digest = _download(served, state, have, form)
+            download, digest = (
+                _download(served, state, model.told, have, form) if state else (None, "")
+            )
             told = (served.fingerprints[form], model.recipe, params, model.limits, download, lives)
             return wire.encode_joined(wire.Joined(*told, digest, form))
 
@@ -240,6 +268,12 @@ class Coordinator:
         if self.audit is not None:
             await asyncio.to_thread(self.audit.close)
 
+    def _hold_back(self, who: tuple[ModelRef, str], refusal: Refusal) -> None:
+        if len(self._over_quota) >= _REMEMBERED:
+            self._over_quota.clear()
+        until = time.monotonic() + min(self.settings.remember_seconds, refusal.retry_after)
+        self._over_quota[who] = until, refusal
+
     async def _asked(self, ask: Callable[[], T]) -> T:
         """Run a question to the store in a thread and return its answer."""
         try:
@@ -279,14 +313,15 @@ class Coordinator:
 
 
 def _download(
-    served: Served, state: bytes, have: str | None, form: int
+    served: Served, state: bytes, told: bytes, have: str | None, form: int
 ) -> tuple[Download | None, str]:
     """Return the download that an agent is sent, or None and its digest if it ``have``s that.
 
     An agent that was upgraded still has the digest of the bytes in its former format.
     """
     try:
-        download = server_at(served.recipe, state).download()
+        server = server_at(served.recipe, state)
+        download = as_told(served.recipe, server, told).download()
     except InvalidState as error:
         raise not_now("model", "its state cannot be read") from error
     if have is None:

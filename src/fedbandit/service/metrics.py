@@ -99,6 +99,6 @@ _GAUGES: Final = {
     "fedbandit_connections": "Connections being served now, known or not.",
     "fedbandit_connections_waiting": "Connections without a whole request, or not served yet.",
     "fedbandit_connections_cut": "Connections cut off to make room for others, since the start.",
-    "fedbandit_model_version": "Uploads merged into a model, ever.",
-    "fedbandit_model_observations": "Observations merged into a model, ever.",
+    "fedbandit_model_version": "Uploads merged into a model, ever, and times it was set back.",
+    "fedbandit_model_observations": "Observations in a model.",
 }

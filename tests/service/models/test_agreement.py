@@ -29,23 +29,20 @@ def _check(url: str) -> None:
         store.close()
 
 
-def test_what_was_merged_agrees(url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_merged_agrees(url: str) -> None:
     make_model(url, "empty", RECIPE)
     _check(url)
-    assert not caplog.records
 
 
-@pytest.mark.parametrize("column", ["uploads", "observations"])
-def test_more_in_the_records_than_in_the_model_is_refused(url: str, column: str) -> None:
-    overwrite(url, f"UPDATE agents SET {column} = {column} + 70")
-    with pytest.raises(StoreError, match=r"Model news has merged 3 uploads .* mixed up"):
+def test_more_in_the_records_than_in_the_model_is_refused(url: str) -> None:
+    overwrite(url, "UPDATE agents SET uploads = uploads + 70")
+    with pytest.raises(StoreError, match=r"Model news has merged 3 uploads, .* 73\. .* mixed up"):
         _check(url)
 
 
-def test_less_is_told(url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_less_can_be_right(url: str) -> None:
     overwrite(url, "DELETE FROM agents")  # as the advice for unreadable ones says
     _check(url)
-    assert "its agents' records say 0 of 0" in caplog.text
 
 
 def test_such_a_store_is_not_served(

@@ -25,7 +25,8 @@ def _name(what: str) -> Described:
 _TEXT = {"schema": {"type": "string"}}
 _FOREIGN: Described = {
     "403": error_of(
-        "It comes from a web page of another site (only where no tokens are asked for)."
+        "It comes from a web page of another site (only where no tokens are asked for), or from an "
+        "agent that is quarantined."
     ),
     "421": error_of("It was meant for another host; see --allow-host (likewise)."),
 }
@@ -38,7 +39,8 @@ _AGENT_ANSWERS: Described = {
     "404": error_of("No such model (only said if no tokens are asked for)."),
     "422": error_of("A field that cannot be; nothing has changed."),
     "429": error_of(
-        "This agent has too many requests under way, or this address showed too many wrong tokens.",
+        "This agent has too many requests under way, or has used up a quota; or this address has "
+        "shown too many wrong tokens.",
         **{"Retry-After": "seconds"},
     ),
     "503": _LATER,
@@ -78,6 +80,13 @@ _STATE: Described = {
             "in hexadecimal. If that is what it would be sent now, no download is; without it, "
             "one always is.",
             "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        },
+        {
+            "name": "since",
+            "in": "query",
+            "description": "The version of that download. No download is sent unless the model was "
+            "set back after it.",
+            "schema": {"type": "string", "pattern": "^[0-9]{1,19}$"},
         },
     ],
     "responses": {
