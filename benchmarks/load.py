@@ -38,15 +38,17 @@ from benchmarks.load_senders import Agent, post, sync_bodies
 from fedbandit import wire
 from fedbandit.core.memory.summary import sketch_of
 from fedbandit.service.coordinator import Coordinator
-from fedbandit.service.http.address import Address
 from fedbandit.service.http.app import app_of
 from fedbandit.service.merging.sync import Answer, ModelRef, SyncRequest
 from fedbandit.service.models.model import new_model
-from fedbandit.service.serve import _config, _listener, _serve
+from fedbandit.service.serve import _config, _gate
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Archive, Store
 from fedbandit.service.storage.opening import open_store
 from fedbandit.service.tokens import new_token
+from fedbandit.web import gate
+from fedbandit.web.gate import serve_behind
+from fedbandit.web.listening import listen
 
 DIMENSION, SKETCH, REGISTERED = 100, 40, 10_000
 RECIPE = fb.FSCLB(dimension=DIMENSION, sketch_size=SKETCH, agents=100)
@@ -146,6 +148,7 @@ def be_bare() -> None:
     """Serve an echo by the framework alone."""
 
     async def answer(request: Request) -> Response:
+        gate.admit(request.scope)  # or the connection would be closed
         return Response(await request.body(), media_type=wire.MEDIA_TYPE)
 
     path = "/v1/models/{model}/agents/{agent}/sync"
@@ -176,10 +179,11 @@ class Echo:
 
 
 def _run(app: Starlette) -> None:
-    listener = _listener(Address(host="127.0.0.1", port=0))
+    listener = listen("127.0.0.1", 0)
     print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-    server = uvicorn.Server(_config(app, Settings()))
-    asyncio.run(_serve(server, listener, idle_seconds=60.0))
+    settings = Settings(idle_seconds=60.0)
+    config = _config(app, settings)
+    asyncio.run(serve_behind([_gate(listener, config, settings)], uvicorn.Server(config)))
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ from fedbandit.simulation import Trace, simulate
 from fedbandit.worlds import Round, World
 
 if TYPE_CHECKING:
-    from fedbandit.client import ConnectedAgent, Decision, connect
+    from fedbandit.client import ConnectedAgent, Decision, connect, enrol, renew
 
 __version__ = "0.1.0"
 
@@ -70,7 +70,9 @@ __all__ = [
     "Upload",
     "World",
     "connect",
+    "enrol",
     "errors",
+    "renew",
     "simulate",
     "theory",
     "worlds",
@@ -79,7 +81,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import the client, for agents on devices, at first use: simulations do not need it."""
-    if name in ("ConnectedAgent", "Decision", "connect"):
+    if name in ("ConnectedAgent", "Decision", "connect", "enrol", "renew"):
         from fedbandit import client
 
         return getattr(client, name)

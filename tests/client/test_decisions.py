@@ -109,7 +109,9 @@ def test_ids_of_the_callers_own() -> None:
         agent.reward("event-1", 1.0)
         with pytest.raises(DuplicateDecision, match="not used before"):
             agent.decide(np.eye(D), id="event-1")
-        for bad in ("", "a b", "x" * 129, "a/b", "ä"):
+        for good in ("...", "..a", ".x", "~."):
+            agent.decide(np.eye(D), id=good)
+        for bad in ("", "a b", "x" * 129, "a/b", "ä", ".", "..", "..\n"):
             with pytest.raises(InvalidParameter, match="letters, digits"):
                 agent.decide(np.eye(D), id=bad)
 

@@ -10,6 +10,7 @@ import fedbandit as fb
 from fedbandit.cli import main
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.private import private_coordinator
+from fedbandit.service.serve import _crowd
 from fedbandit.service.storage.opening import open_store
 from tests.client.twin import Twin, joined_to
 from tests.edge.sidecar import sidecar
@@ -57,5 +58,6 @@ def test_the_json_is_answered_as_shown() -> None:
 def test_every_metric_is_explained_and_no_other() -> None:
     page = (DOCS / "deploy.md").read_text(encoding="utf-8")
     told = set(re.findall(r"`(fedbandit_\w+)", page))
-    shown = Metrics().text([], {"fedbandit_waiting": 0.0}, batches={})
+    gauges = {"fedbandit_waiting": 0.0, **_crowd([])}
+    shown = Metrics().text([], gauges, batches={})
     assert told == set(re.findall(r"^# TYPE (\S+)", shown, flags=re.MULTILINE))

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, Lock, Thread
@@ -22,7 +22,7 @@ from fedbandit.client.state.directory import Identity
 from fedbandit.client.state.journal import Journal, read, split
 from fedbandit.client.state.records import OPENING, Learned, Record, Rewarded, decode_all, encode
 from fedbandit.errors import Closed, InvalidState, OutputError, SettledDecision
-from tests.client.faults import abandon, abandon_state, disk_full_at, eventually
+from tests.client.faults import abandon, abandon_state, disk_full_at, eventually, stop_thread
 from tests.client.recipes import each_of, recipes
 from tests.client.twin import PATIENT, WHO, Twin, joined_to, state_of
 
@@ -141,7 +141,8 @@ def test_decisions_made_while_the_journal_is_rewritten_are_in_it(tmp_path: Path)
         state.log.decide("meanwhile", np.eye(D)[0], active=True, chosen=True)
 
     content = read(tmp_path / "journal", opening=OPENING)
-    state.log.write_to(Journal.resume(tmp_path / "journal", content), decide_meanwhile)
+    journal = Journal.resume(tmp_path / "journal", content)
+    state.log.write_to(journal, decide_meanwhile, hold_again=lambda: None)
     state.log.rewrite()
     abandon_state(state)
     with joined_to(twin, state_dir=tmp_path) as agent:
@@ -167,6 +168,70 @@ def test_a_decision_pushed_out_at_the_last_moment_is_not_paid_in_memory_alone(
     with joined_to(twin, state_dir=tmp_path, max_open=1) as agent:
         agent.sync(everything=True)
     assert_array_equal(twin.server.moment, [0.0, 1.0] + [0.0] * (D - 2))
+
+
+def _deleted(place: Path) -> None:
+    shutil.rmtree(place)
+
+
+def _moved(place: Path) -> None:
+    place.rename(place.with_name("elsewhere"))
+
+
+def _replaced(place: Path) -> None:
+    shutil.rmtree(place)
+    place.mkdir()
+    (place / "journal").write_bytes(b"")
+
+
+def _without_its_journal(place: Path) -> None:
+    (place / "journal").unlink()
+
+
+@pytest.mark.parametrize("lose", [_deleted, _moved, _replaced, _without_its_journal])
+def test_a_directory_that_is_lost_while_the_agent_runs_is_made_again(
+    tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
+    twin, place = Twin(SKETCHED), tmp_path / "state"
+    agent = joined_to(twin, state_dir=place)
+    stop_thread(agent)  # it would notice by itself
+    pay(agent, 0)
+    waiting = agent.decide(np.eye(D)[1:2])
+    lose(place)
+    assert not agent.status().saved
+    pay(agent, 2, 3)
+    assert agent.status().saved
+    abandon(agent)
+    with joined_to(twin, state_dir=place) as agent:
+        agent.reward(waiting.id, 1.0)
+        assert agent.sync(everything=True)
+    assert_array_equal(twin.server.moment, [1.0] * 4 + [0.0] * (D - 4))
+
+
+def test_an_agent_that_only_waits_notices_a_lost_directory_too(tmp_path: Path) -> None:
+    twin, place = Twin(SKETCHED), tmp_path / "state"
+    with joined_to(twin, state_dir=place) as agent:
+        pay(agent, 0)
+        shutil.rmtree(place)
+        agent.sync()
+        assert eventually(lambda: agent.status().saved)
+        assert (place / "journal").exists()
+
+
+def test_a_lost_directory_that_another_agent_has_by_now_is_left_to_it(tmp_path: Path) -> None:
+    twin, place = Twin(SKETCHED), tmp_path / "state"
+    agent = joined_to(twin, state_dir=place)
+    stop_thread(agent)
+    waiting = agent.decide(np.eye(D)[:1])
+    shutil.rmtree(place)
+    with joined_to(Twin(SKETCHED), state_dir=place) as other:
+        with pytest.raises(OutputError, match="in use"):
+            agent.reward(waiting.id, 1.0)
+        assert not agent.status().saved
+        assert other.status().saved
+    agent.reward(waiting.id, 1.0)  # once it is free
+    assert agent.status().saved
+    abandon(agent)
 
 
 @pytest.mark.parametrize("room", [0, 20, 200])

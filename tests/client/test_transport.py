@@ -164,6 +164,23 @@ def test_tokens_that_are_none_are_not_shown(token: str) -> None:
         transport_to("http://host", token=token)
 
 
+@pytest.mark.parametrize("host", ["10.0.0.1", "example.org", "localhost.example.org", "[fe80::1]"])
+def test_a_token_is_not_sent_where_anybody_can_read_it(host: str) -> None:
+    for url in (f"http://{host}:8400", f"http://{host}"):
+        with pytest.raises(InvalidParameter, match=r"read the token.* insecure=True"):
+            fb.connect(url, model="news", agent="a", token="secret", recipe=RECIPE)
+        HttpTransport(
+            url, model="news", agent="a", timeout=1.0, token="secret", insecure=True
+        ).close()
+        HttpTransport(url, model="news", agent="a", timeout=1.0, token=None).close()
+    HttpTransport(f"https://{host}", model="news", agent="a", timeout=1.0, token="secret")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.9.1", "[::1]"])
+def test_a_token_may_go_to_this_machine_as_it_is(host: str) -> None:
+    HttpTransport(f"http://{host}", model="news", agent="a", timeout=1.0, token="secret")
+
+
 @pytest.mark.parametrize("name", ["", ".", "a/b", "x" * 65, "a b"])
 def test_names_that_are_none(name: str) -> None:
     for model, agent in ((name, "a"), ("m", name)):

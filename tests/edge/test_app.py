@@ -138,7 +138,7 @@ def test_events_that_are_not_open(client: TestClient) -> None:
     again = client.post(f"/events/{event}/reward", json={"value": 1})
     assert again.status_code == 409
     assert again.json()["error"]["field"] == "decision"
-    for path in ("/events/nobody/reward", "/events/nobody/activate"):
+    for path in ("/events/nobody/reward", "/events/nobody/activate", "/rank/"):
         assert client.post(path, json={"value": 1}).status_code == 404
     assert client.post("/rank", json=QUESTION | {"eventId": event}).status_code == 409
 
@@ -152,6 +152,7 @@ BAD = {
     "excluding nobody": ({"excludedActions": ["x"]}, 422, "excludedActions"),
     "unknown field": ({"contextfeatures": []}, 422, "body"),
     "event id": ({"eventId": "a b"}, 422, "decision id"),
+    "event id that a URL swallows": ({"eventId": ".."}, 422, "decision id"),
     "context": ({"contextFeatures": 3}, 422, "body"),
     "list in a context": ({"contextFeatures": [1.0]}, 422, "contextFeatures"),
     "number": ({"contextFeatures": {"x": 1e300}}, 422, "contextFeatures"),

@@ -63,7 +63,7 @@ def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         ([], "No answer from the coordinator"),
         (["--listen", "0.0.0.0:0"], "a sidecar has no TLS or tokens. Listen on 127.0.0.1, or"),
         (["--listen", "nowhere"], "HOST:PORT"),
-        (["--token-file", str(tmp_path / "none")], "Check the path after --token-file"),
+        (["--token-file", str(tmp_path / "none")], "token file: got No such file"),
         (["--agent", "a/b"], "letters, digits"),
         (["--default-reward", "nan"], "default_reward: got nan"),
         (["--state-dir", "/proc/nowhere"], "state_dir: got"),

@@ -106,6 +106,7 @@ def test_a_model_moves_to_another_store_with_all_that_is_its_own(
     capsys.readouterr()
     _run(f"model export news --out {file}")
     assert capsys.readouterr().out == f"{file}: {file.stat().st_size:,} bytes, model news\n"
+    assert file.stat().st_mode & 0o777 == 0o600
     _run(f"model import {file} --store {store_url}")
     assert capsys.readouterr().err == "news: 1 uploads, 1 token\n"
     before, after = (open_store(url) for url in (store, store_url))

@@ -38,21 +38,20 @@ def url(sqlite_url: Callable[[], str]) -> str:
     return made
 
 
-def test_beyond_its_connections_it_says_when_to_come_back_and_hangs_up(url: str) -> None:
-    settings = Settings(open=True, connections=2)
-    open_now = [3, 2]
-    coordinator = Coordinator(open_store(url), settings, connected=lambda: open_now[0])
+def test_without_room_for_another_connection_it_is_not_ready(url: str) -> None:
+    room = [False, True]
+    coordinator = Coordinator(open_store(url), Settings(open=True), has_room=lambda: room[0])
     with TestClient(app_of(coordinator)) as client:
         assert client.get("/healthz").status_code == 200
-        body = wire.encode_sync(sync_for(RECIPE, 1))
-        for answer in (
-            client.get(state_path()),
-            client.post(sync_path(), content=body, headers=BODY),
-        ):
-            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-            assert answer.headers["connection"] == "close"
-        open_now.pop(0)
-        assert post(client, sync_for(RECIPE, 1)).merged
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        room.pop(0)
+        assert client.get("/readyz").status_code == 200
+
+
+def test_with_a_full_queue_it_is_not_ready(url: str) -> None:
+    with client_of(url, Settings(open=True, queue=0)) as client:
+        assert client.get("/readyz").status_code == 503
 
 
 def test_a_full_queue_says_when_to_come_back(url: str) -> None:

@@ -6,7 +6,7 @@ import ssl
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -97,7 +97,8 @@ def test_slow_and_large_senders_are_sent_away(sqlite_url: Callable[[], str]) -> 
             assert large.recv(100).startswith(b"HTTP/1.1 413 ")
         with _raw(process.address) as silent:
             silent.sendall(b"POST /v1/mod")
-            assert silent.recv(100) == b""
+            with suppress(ConnectionResetError):
+                assert silent.recv(100) == b""
         with _raw(process.address) as broken:
             broken.sendall(_head(len(body)) + body[:50])
         with _raw(process.address) as whole:

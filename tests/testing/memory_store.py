@@ -1,5 +1,6 @@
 """A store without SQL, as somebody else would write it: everything in one dictionary."""
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,13 @@ from fedbandit.errors import InvalidParameter, unknown
 from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.history import History, Part, Snapshot
 from fedbandit.service.models.quotas import Quotas
-from fedbandit.service.storage.contract import Archive, Model, Token
+from fedbandit.service.storage.contract import (
+    MOST_TOKENS,
+    Archive,
+    Model,
+    Token,
+    TooManyTokens,
+)
 from fedbandit.wire import Limits
 
 
@@ -52,7 +59,11 @@ class LockedModel:
         return self.new.state
 
     def opened(self, digests: Collection[bytes]) -> dict[bytes, str]:
-        return {each.digest: str(each.agent) for each in self.new.tokens if each.digest in digests}
+        return {
+            each.digest: str(each.agent)
+            for each in self.new.tokens
+            if each.digest in digests and not each.code and not each.is_over(time.time())
+        }
 
     def merged_uploads(self, agents: Collection[str]) -> dict[str, MergedUploads]:
         return {agent: self.new.merged.get(agent, MergedUploads()) for agent in agents}
@@ -171,6 +182,13 @@ class MemoryStore:
         found = self._place.models.get(model)
         return MergedUploads() if found is None else found.merged.get(agent, MergedUploads())
 
+    def tallies(self) -> dict[str, int]:
+        return {
+            name: sum(each.uploads for each in found.merged.values())
+            for name, found in self._place.models.items()
+            if found.merged
+        }
+
     def archive(self, name: str) -> Archive:
         if name not in self._place.models:
             raise unknown("model", name, self._place.models)
@@ -216,6 +234,32 @@ class MemoryStore:
             for model, found in self._place.models.items():
                 kept = [each for each in found.tokens if each.name != name]
                 self._place.models[model] = replace(found, tokens=kept)
+
+    def succeed(self, digest: bytes, successor: Token, *, ends: float | None) -> bool:
+        with self._place.lock:
+            old = self.token(digest)
+            if old is None:
+                return False
+            whose = (successor.model, successor.agent)
+            others = [each for each in self.tokens() if (each.model, each.agent) == whose]
+            over = [each for each in others if each.is_over(time.time())]
+            if successor.agent is not None and len(others) - len(over) > MOST_TOKENS:
+                raise TooManyTokens
+            self.add_token(successor)
+            for each in [old, *(over if successor.agent is not None else ())]:
+                if each.name in [left.name for left in self.tokens()]:
+                    self.revoke(each.name)
+            if ends is not None:
+                left = ends if old.expires is None else min(old.expires, ends)
+                self.add_token(replace(old, expires=left))
+            return True
+
+    def note_uses(self, uses: Mapping[bytes, float]) -> None:
+        with self._place.lock:
+            for digest, when in uses.items():
+                if (found := self.token(digest)) is not None:
+                    self.revoke(found.name)
+                    self.add_token(replace(found, used=when))
 
     def ping(self) -> None:
         pass

@@ -4,6 +4,7 @@ import os
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from fedbandit.service.storage.contract import Store
 
 STORE_VARIABLE = "FEDBANDIT_STORE"
+AUDIT_VARIABLE = "FEDBANDIT_AUDIT"
 DEFAULT_STORE = "sqlite:///fedbandit.db"
 
 
@@ -34,9 +36,11 @@ def add_trials(add: Add, *, quick: str) -> None:
     add("--quick", action="store_true", help=f"few and short trials: {quick}")
 
 
-def add_cafile(add: Add) -> None:
-    """Add --cafile, for a coordinator whose certificate is signed by a private authority."""
+def add_trust(add: Add) -> None:
+    """Add --cafile, for a private authority, and --insecure-coordinator, for none at all."""
     add("--cafile", metavar="PEM", help="certificates to trust with https, not the system's")
+    told = "send tokens over http to another machine too, where anybody on the way can read them"
+    add("--insecure-coordinator", action="store_true", help=told)
 
 
 def add_state_dir(add: Add) -> None:
@@ -53,6 +57,27 @@ def add_store(add: Add) -> None:
         help="the coordinator's database, sqlite:///PATH or postgresql://... "
         f"(default: ${STORE_VARIABLE}, or {DEFAULT_STORE})",
     )
+
+
+def add_audit(add: Add) -> None:
+    """Add --audit."""
+    told = f"file to which a line is added about what is done (default: ${AUDIT_VARIABLE}, or none)"
+    add("--audit", type=Path, metavar="FILE", help=told)
+
+
+def audit_file(arguments: Namespace) -> Path | None:
+    """Return the audit log that the arguments or the environment name."""
+    given = os.environ.get(AUDIT_VARIABLE)
+    return arguments.audit or (Path(given) if given else None)
+
+
+def audited(arguments: Namespace, what: str, **more: object) -> None:
+    """Add a line to the audit log, if there is one."""
+    from fedbandit.service.access.audit import note_locally
+
+    path = audit_file(arguments)
+    if path is not None:
+        note_locally(path, what, **more)
 
 
 def store_url(arguments: Namespace) -> str:

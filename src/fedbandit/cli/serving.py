@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 
 from fedbandit.cli.command import Add
-from fedbandit.cli.values import host_name
+from fedbandit.cli.values import host_name, seconds
 
 
 def add_listen(add: Add, default: str) -> None:
@@ -27,10 +27,19 @@ def add_allow_host(add: Add, *, when: str = "") -> None:
     )
 
 
+def add_idle_seconds(add: Add) -> None:
+    """Add --idle-seconds."""
+    told = "seconds after which a connection without a request is closed (default: 30)"
+    add("--idle-seconds", type=seconds, default=30.0, metavar="S", help=told)
+
+
 def log_to_stderr() -> None:
-    """Log this program's messages, and uvicorn's warnings, to standard error."""
+    """Log this program's messages, and uvicorn's errors, to standard error.
+
+    Not its warnings: one for each request that is no HTTP would let strangers fill the disk.
+    """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
 
 def announce(what: str) -> Callable[[str], None]:

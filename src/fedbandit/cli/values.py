@@ -29,6 +29,17 @@ share = _number("a number strictly between 0 and 1", lambda x: 0.0 < x < 1.0)
 seconds = _number("seconds, above 0 and at most a day (86400)", lambda x: 0.0 < x <= 86_400.0)
 
 
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def duration(text: str) -> float:
+    """Read a time such as 90d, 12h, 30m or 45s, in seconds."""
+    found = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    if found is None or not int(found[1]):
+        raise ArgumentTypeError(f"got {text!r}; expected a time, such as 90d, 12h, 30m or 45s")
+    return int(found[1]) * _UNITS[found[2]]
+
+
 def number_or_none(text: str) -> float | None:
     """Read a number, or the word none."""
     try:

@@ -6,6 +6,7 @@ Needs numpy, msgspec and the standard library.
 from fedbandit.client.agent import ConnectedAgent
 from fedbandit.client.connecting import connect
 from fedbandit.client.decisions import Decision
+from fedbandit.client.enrolment import enrol, renew
 from fedbandit.client.status import Status
 
-__all__ = ["ConnectedAgent", "Decision", "Status", "connect"]
+__all__ = ["ConnectedAgent", "Decision", "Status", "connect", "enrol", "renew"]

@@ -1,6 +1,7 @@
 """``connect``: open or create an agent's state, and start delivering."""
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Literal
@@ -8,6 +9,7 @@ from typing import Literal
 from fedbandit import wire
 from fedbandit.client.agent import ConnectedAgent
 from fedbandit.client.decisions import OpenDecisions
+from fedbandit.client.enrolment import read_token
 from fedbandit.client.state.agent_state import AgentState, Waiting
 from fedbandit.client.state.decision_log import DecisionLog
 from fedbandit.client.state.directory import Identity, Recovered, StateDir, recipe_of
@@ -17,7 +19,15 @@ from fedbandit.client.state.refused_uploads import RefusedUploads
 from fedbandit.client.transport import HttpTransport, Transport
 from fedbandit.core.checks import checked_reward, one_of, real, whole
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import InvalidParameter, InvalidReward, InvalidState, OutputError, complaint
+from fedbandit.errors import (
+    DataError,
+    InvalidParameter,
+    InvalidReward,
+    InvalidState,
+    OutputError,
+    Unreachable,
+    complaint,
+)
 from fedbandit.terms import check_name
 
 Durability = Literal["process", "machine"]
@@ -28,7 +38,7 @@ def connect(
     *,
     model: str,
     agent: str,
-    token: str | None = None,
+    token: str | os.PathLike[str] | None = None,
     state_dir: str | os.PathLike[str] | None = None,
     recipe: Recipe | None = None,
     reward_wait: float | None = None,
@@ -37,6 +47,8 @@ def connect(
     durability: Durability = "process",
     timeout: float = 10.0,
     cafile: str | None = None,
+    certificate: str | None = None,
+    insecure: bool = False,
 ) -> ConnectedAgent:
     """Return an agent that decides here and learns together with all others of its model.
 
@@ -52,14 +64,21 @@ def connect(
     ``"process"`` (kill -9) or of the ``"machine"`` (power loss; each reward then waits for the
     disk). ``timeout``: seconds of every wait for the network, which only the first connect and the
     background thread do. ``cafile``: certificates to trust with https in place of the system's.
+    ``token``: as a text, or the path of a file that is read again for each request, so that it can
+    be replaced while the agent runs. ``certificate``: the path of a client certificate and its key
+    (PEM) to show in place of a token.
+    ``insecure``: send the token over http to another machine too, where anybody on the way can read
+    it; without this, such a ``url`` is refused.
     """
     transport = HttpTransport(
         url,
         model=check_name("model", model),
         agent=check_name("agent", agent),
-        token=token,
+        token=_source(token),
         timeout=real("timeout", timeout),
         cafile=cafile,
+        certificate=certificate,
+        insecure=insecure,
     )
     state = open_state(
         transport,
@@ -116,14 +135,32 @@ def open_state(
             state_dir=place,
         )
         if found is not None:
-            log.write_to(found.journal, state.snapshot)
+            assert place is not None
+            log.write_to(found.journal, state.snapshot, hold_again=place.hold_again)
             if found.format < FORMAT:
                 with suppress(OutputError):  # it can be read as it is; a later rewrite will do
                     log.rewrite()
         elif place is not None:
-            log.write_to(place.begin(state.snapshot()), state.snapshot)
+            made = place.begin(state.snapshot())
+            log.write_to(made, state.snapshot, hold_again=place.hold_again)
         undo.pop_all()
     return state
+
+
+def _source(token: str | os.PathLike[str] | None) -> str | Callable[[], str] | None:
+    """Return a token, or what reads it from its file."""
+    if token is None or isinstance(token, str):
+        return token
+    path = Path(token)
+    read_token(path)
+    return lambda: _read_again(path)
+
+
+def _read_again(path: Path) -> str:
+    try:
+        return read_token(path)
+    except DataError as error:  # being replaced, perhaps
+        raise Unreachable(str(error)) from error
 
 
 def waiting_for(wait: float | None, default: float | None) -> Waiting:

@@ -20,7 +20,7 @@ REMEMBERED = 4096
 The latest ones; a journal keeps as many. At 128 characters each that is half a megabyte.
 """
 
-_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}")
+_ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._~:-]{1,128}")  # . and .. vanish from a URL's path
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +79,7 @@ class OpenDecisions:
     def check_new(self, name: str) -> None:
         """Raise InvalidParameter for a malformed id, DuplicateDecision for one used before."""
         if not isinstance(name, str) or not _ID.fullmatch(name):
-            expected = "1 to 128 letters, digits or any of . _ ~ : -"
+            expected = "1 to 128 letters, digits or any of . _ ~ : -, but not . or .. alone"
             fix = "Use other characters, or leave the id out."
             raise InvalidParameter(
                 complaint("decision id", got=repr(name), expected=expected, fix=fix)

@@ -10,7 +10,9 @@ from fedbandit.errors import InvalidParameter, Refused, RemoteError, Unreachable
 from fedbandit.wire import MEDIA_TYPE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from http.client import HTTPConnection, HTTPResponse
+    from ssl import SSLContext
 
 LARGEST_ANSWER = 2**28
 """How many bytes of an answer are read at most; a download of d = 5,000 takes 200 MB."""
@@ -48,19 +50,28 @@ class HttpTransport:
         *,
         model: str,
         agent: str,
-        token: str | None,
+        token: str | Callable[[], str] | None,
         timeout: float,
         cafile: str | None = None,
+        certificate: str | None = None,
+        insecure: bool = False,
     ) -> None:
         self._secure, self._host, self._port, prefix = _address(url)
         self._prefix = f"{prefix}/v1/models/{model}/agents/{agent}/"
         self._make = f"fedbandit token create {model} {agent}"
         self._headers = {"Accept": MEDIA_TYPE}
-        if token is not None:
+        self._token: Callable[[], str] | None = None
+        if callable(token):
+            self._token = token
+        elif token is not None:
             self._headers["Authorization"] = f"Bearer {_token(token)}"
-        self._timeout, self._cafile = timeout, cafile
-        if self._secure and cafile is not None:
-            _check_certificates(cafile)
+        if token is not None and not (self._secure or insecure or _is_loopback(self._host)):
+            raise _readable_token(url)
+        self._timeout, self._cafile, self._certificate = timeout, cafile, certificate
+        if certificate is not None and not self._secure:
+            raise _no_tls(url)
+        if self._secure and (cafile is not None or certificate is not None):
+            _check_certificates(cafile, certificate)
         self._connection: HTTPConnection | None = None
 
     def exchange(self, path: str, body: bytes | None = None, /) -> bytes:
@@ -84,6 +95,8 @@ class HttpTransport:
         from http.client import HTTPException
 
         headers = self._headers if body is None else self._headers | {"Content-Type": MEDIA_TYPE}
+        if self._token is not None:
+            headers = headers | {"Authorization": f"Bearer {_token(self._token())}"}
         method = "GET" if body is None else "POST"
         try:
             if self._connection is None:
@@ -107,9 +120,7 @@ class HttpTransport:
 
         if not self._secure:
             return HTTPConnection(self._host, self._port, timeout=self._timeout)
-        from ssl import create_default_context
-
-        context = create_default_context(cafile=self._cafile)
+        context = _context(self._cafile, self._certificate)
         return HTTPSConnection(self._host, self._port, timeout=self._timeout, context=context)
 
     def _no_answer(self, said: object) -> Unreachable:
@@ -131,6 +142,23 @@ class HttpTransport:
         if status == 401:
             fix = f"Give the token of this very agent, as made by: {self._make}."
         return Refused(f"{answered} {fix} {_AGAIN}", status=status, field=field)
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether a host is this machine by its very name or number."""
+    from ipaddress import ip_address
+
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _readable_token(url: str) -> InvalidParameter:
+    got = f"{url!r}, over which anybody on the way can read the token"
+    fix = "Give an https address; or, if only a private network lies between, insecure=True "
+    fix += "(a command's --insecure-coordinator)."
+    expected = "https, or this machine"
+    return InvalidParameter(complaint("url", got=got, expected=expected, fix=fix))
 
 
 def _is_distrust(said: object) -> bool:
@@ -168,15 +196,34 @@ def _can_be_sent(host: str, path: str) -> bool:
     return path.isascii() and (host + path).isprintable() and " " not in host + path
 
 
-def _check_certificates(cafile: str) -> None:
+def _check_certificates(cafile: str | None, certificate: str | None) -> None:
+    for name, path, ours, shown in (
+        ("cafile", cafile, cafile, None),
+        ("certificate", certificate, None, certificate),
+    ):
+        try:
+            _context(ours, shown)
+        except (OSError, ValueError) as error:
+            expected, fix = "a file of certificates (PEM)", f"Give its path, or leave {name} out."
+            got = f"{path!r}, {error}"
+            message = complaint(name, got=got, expected=expected, fix=fix)
+            raise InvalidParameter(message) from error
+
+
+def _context(cafile: str | None, certificate: str | None) -> SSLContext:
+    """Return how to trust a coordinator, and what to show to it."""
     from ssl import create_default_context
 
-    try:
-        create_default_context(cafile=cafile)
-    except (OSError, ValueError) as error:
-        expected, fix = "a file of certificates (PEM)", "Give its path, or leave cafile out."
-        got = f"{cafile!r}, {error}"
-        raise InvalidParameter(complaint("cafile", got=got, expected=expected, fix=fix)) from error
+    made = create_default_context(cafile=cafile)
+    if certificate is not None:
+        made.load_cert_chain(certificate, password="")  # or it asks at the terminal
+    return made
+
+
+def _no_tls(url: str) -> InvalidParameter:
+    expected, fix = "https, by which it can be shown", "Give an https address, or leave it out."
+    got = f"one for {url!r}"
+    return InvalidParameter(complaint("certificate", got=got, expected=expected, fix=fix))
 
 
 def _token(token: str) -> str:

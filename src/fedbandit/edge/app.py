@@ -27,6 +27,7 @@ from fedbandit.errors import (
     SettledDecision,
     UnknownDecision,
 )
+from fedbandit.web import gate
 from fedbandit.web.errors import error_response
 from fedbandit.web.host_names import LOCAL, HostCheck, HostNames
 from fedbandit.web.openapi import PAGE_HEADERS, page
@@ -67,12 +68,14 @@ def make_app(agent: ConnectedAgent, names: HostNames = LOCAL) -> Starlette:
         Route("/docs", _docs, methods=["GET"]),
     ]
     handlers = {FedbanditError: _refuse, HTTPException: _refuse_http}
-    return Starlette(
+    app = Starlette(
         routes=routes,
         lifespan=lifespan,
         exception_handlers=handlers,
         middleware=[Middleware(HostCheck, names=names)],
     )
+    app.router.redirect_slashes = False
+    return app
 
 
 class _Endpoints:
@@ -85,6 +88,7 @@ class _Endpoints:
         """Choose an action."""
         asked = await _read(request, RankRequest)
         answer = await run_in_threadpool(rank, self._agent, asked)
+        gate.admit(request.scope)
         body = msgspec.json.encode(answer)
         return Response(body, HTTPStatus.CREATED, media_type="application/json")
 
@@ -92,11 +96,13 @@ class _Endpoints:
         """Record the reward of an action."""
         given = await _read(request, RewardRequest)
         await run_in_threadpool(self._agent.reward, request.path_params["id"], given.value)
+        gate.admit(request.scope)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def activate(self, request: Request) -> Response:
         """Record that a deferred action was taken."""
         await run_in_threadpool(self._agent.activate, request.path_params["id"])
+        gate.admit(request.scope)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def health(self, _: Request) -> Response:

@@ -1,14 +1,28 @@
 """Run the sidecar until it is told to stop."""
 
+import asyncio
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import uvicorn
 
 from fedbandit.client import ConnectedAgent
 from fedbandit.edge.app import CLOSE_SECONDS, make_app
 from fedbandit.errors import InvalidParameter
+from fedbandit.web.gate import Gate, Patience, serve_behind
+from fedbandit.web.guests import Bounds
 from fedbandit.web.host_names import HostNames
-from fedbandit.web.listening import listen, stop_on_signals, url_of, uvicorn_config
+from fedbandit.web.listening import (
+    listen,
+    stop_on_signals,
+    url_of,
+    uvicorn_config,
+    within_handles,
+)
+
+BOUNDS: Final = Bounds(connections=1024, newcomers=256, per_address=256)
+"""All come from this machine, so one address may have all places of newcomers."""
+PATIENCE: Final = Patience()
 
 
 def serve(
@@ -17,12 +31,13 @@ def serve(
     host: str,
     port: int,
     allowed: Iterable[str] = (),
+    patience: Patience = PATIENCE,
     announce: Callable[[str], None],
 ) -> None:
     """Serve until SIGTERM or SIGINT; then finish running requests, close the agent and return.
 
-    ``allowed`` are host names to answer to besides this machine's own. ``announce`` is called with
-    the URL.
+    ``allowed`` are host names to answer to besides this machine's own, ``patience`` how long to
+    wait for a request. ``announce`` is called with the URL.
     """
     try:
         listener = listen(host, port)
@@ -30,11 +45,15 @@ def serve(
         agent.close()
         raise
     names = HostNames(listen=host, allowed=frozenset(name.lower() for name in allowed))
-    server = uvicorn.Server(uvicorn_config(make_app(agent, names), stop_seconds=5))
+    config = uvicorn_config(make_app(agent, names), stop_seconds=5)
+    config.load()
+    gate = Gate(listener, config, bounds=within_handles(BOUNDS), patience=patience)
+    server = uvicorn.Server(config)
     stop_on_signals(server)
     announce(url_of(listener))
     try:
-        server.run(sockets=[listener])
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            runner.run(serve_behind([gate], server))
     finally:
         agent.close(
             timeout=CLOSE_SECONDS

@@ -3,14 +3,17 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Literal, TypeVar
 
 from fedbandit import wire
 from fedbandit.core.messages import Download
-from fedbandit.errors import InvalidState, LocalError, UnknownName
+from fedbandit.errors import InvalidParameter, InvalidState, LocalError, UnknownName
+from fedbandit.service.access.audit import AuditLog
+from fedbandit.service.access.authentication import Authentication
 from fedbandit.service.admission import Turns
 from fedbandit.service.merging.sync import (
     Answer,
@@ -19,20 +22,30 @@ from fedbandit.service.merging.sync import (
     NotInTime,
     SyncMerger,
     SyncRequest,
+    WorkerExited,
 )
 from fedbandit.service.merging.threads import ThreadMerger
 from fedbandit.service.metrics import Metrics
 from fedbandit.service.models.groups import as_told
 from fedbandit.service.models.model import Served, recipe_of, server_at
-from fedbandit.service.refusal import QUOTA, Refusal, not_now, other_format, unauthorised
+from fedbandit.service.refusal import (
+    QUOTA,
+    Refusal,
+    not_now,
+    other_format,
+    too_many,
+    unauthorised,
+)
 from fedbandit.service.settings import Settings
-from fedbandit.service.storage.contract import Store, Token
-from fedbandit.service.tokens import digest_of, opens
+from fedbandit.service.storage.contract import MOST_TOKENS, Store, Token, TooManyTokens
+from fedbandit.service.tokens import token_of
 
 T = TypeVar("T")
 _How = Literal["read", "written"]
+_NOTE_SECONDS = 60.0
 _REMEMBERED = 20_000
 _START_SECONDS, _READY_SECONDS = 75.0, 5.0  # for a check; the first one starts and compiles
+_RESTART_SECONDS, _LOOK_SECONDS = 10.0, 0.1  # with the pauses in between, some five workers
 _READY_FOR = 1.0
 _LAST_SECONDS = 1.0  # for batches under way when all connections are closed
 _log = logging.getLogger("fedbandit.service")
@@ -43,9 +56,10 @@ class Coordinator:
 
     ``merger`` has uploads merged; by default in threads of this process.
 
-    ``told_to_stop`` says whether the program has been asked to end, ``connected`` how many
-    connections there are. ``abandoned`` is True once it has stopped with a thread still waiting for
-    the store.
+    ``told_to_stop`` says whether the program has been asked to end, ``has_room`` whether another
+    connection would be served, ``crowd`` what metrics tell of connections. ``audit`` is told what
+    was done, and closed at the end. ``abandoned`` is True once it has stopped with a thread still
+    waiting for the store.
     """
 
     def __init__(
@@ -55,71 +69,62 @@ class Coordinator:
         *,
         merger: SyncMerger | None = None,
         told_to_stop: Callable[[], bool] = lambda: False,
-        connected: Callable[[], int] = lambda: 0,
+        has_room: Callable[[], bool] = lambda: True,
+        crowd: Callable[[], Mapping[str, float]] = dict,
+        audit: AuditLog | None = None,
     ) -> None:
         self.settings, self.metrics, self.turns = settings, Metrics(), Turns(settings)
         self.abandoned = False
-        self._told_to_stop, self._connected, self._stopped = told_to_stop, connected, False
+        self._told_to_stop, self._has_room, self._crowd = told_to_stop, has_room, crowd
+        self._stopped = False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
         self._merger = merger or ThreadMerger(store)
         self._asking: set[Future[Any]] = set()
-        self._tokens: dict[bytes, tuple[float, Token]] = {}
-        self._admitted: set[tuple[bytes | None, str | None, str | None]] = set()
+        self.authentication, self.audit = Authentication(store, settings, self._asked), audit
         self._models: dict[str, tuple[float, Served]] = {}
         self._over_quota: dict[tuple[ModelRef, str], tuple[float, Refusal]] = {}
         self._away: set[_How] = set()
         self._ready_until = 0.0
+        self._readying: asyncio.Task[None] | None = None
 
     @property
     def stopping(self) -> bool:
         """Whether new syncs are refused because it is about to end."""
         return self._stopped or self._told_to_stop()
 
-    def check_crowd(self) -> None:
-        """Raise Refusal (503), which closes the connection, if there are more than there may be."""
-        if self._connected() > self.settings.connections:
-            raise not_now("coordinator", "too many connections are open", closes=True)
+    async def enrol(self, given: Token, digest: bytes) -> Token:
+        """Store another token of an agent, which showed a code or a token, and return it.
 
-    async def admit(
-        self, secret: str, *, model: str | None, agent: str | None, asked_again: bool = False
-    ) -> bytes | None:
-        """Raise Refusal (401) unless the token opens this agent of this model; return its digest.
-
-        With ``asked_again``, a token that was good once for these names will do: the store is asked
-        again before anything is changed or revealed. None if no tokens are asked for.
-
-        A refusal takes ``refusal_seconds`` and a look into the store, whatever was found or
-        remembered, so that its time reveals nothing.
+        A code is used up by that. A token stays good for ``overlap_seconds``, so that an answer
+        that is lost leaves the agent with one that is good. Raises Refusal (401) if what was given
+        has been used up meanwhile, 409 if this digest is there already.
         """
-        if self.settings.open:
-            return None
-        began, digest = time.monotonic(), digest_of(secret)
-        if asked_again and (digest, model, agent) in self._admitted:
-            return digest
-        token = self._remembered(digest)
-        if not opens(token, digest, model=model, agent=agent):  # or not known: all the same
-            token = await self._read_token(digest)
-            if not opens(token, digest, model=model, agent=agent):
-                await asyncio.sleep(began + self.settings.refusal_seconds - time.monotonic())
-                raise unauthorised(admin=model is None)
-        if len(self._admitted) >= _REMEMBERED:
-            self._admitted.clear()
-        self._admitted.add((digest, model, agent))
-        return digest
-
-    async def check_token(self, digest: bytes | None, *, model: str, agent: str) -> None:
-        """Raise Refusal (401) if a token that was good once was revoked since.
-
-        Called before another refusal, which would reveal something about the model. The store is
-        asked once in ``remember_seconds``, as for other tokens.
-        """
-        if digest is None:
-            return
-        token = self._remembered(digest) or await self._read_token(digest)
-        if not opens(token, digest, model=model, agent=agent):
-            self._admitted.discard((digest, model, agent))
+        made = token_of(digest, model=given.model, agent=given.agent, lifetime=given.lifetime)
+        ends = None if given.code else time.time() + self.settings.overlap_seconds
+        try:
+            there = await self._asked(lambda: self._store.succeed(given.digest, made, ends=ends))
+        except InvalidParameter as error:
+            raise Refusal(HTTPStatus.CONFLICT, "digest", "it is there already") from error
+        except TooManyTokens as error:
+            message = f"it has more than {MOST_TOKENS} tokens; revoke some, or let them expire"
+            raise too_many("agent", message) from error
+        self.authentication.forget(given.digest)
+        if not there:
             raise unauthorised()
+        return made
+
+    async def note_uses(self) -> None:
+        """Write down now and then which tokens were used, until it is cancelled."""
+        while True:
+            await asyncio.sleep(_NOTE_SECONDS)
+            await self._note_uses()
+
+    async def _note_uses(self) -> None:
+        uses = self.authentication.take_uses()
+        if uses:
+            with suppress(Refusal):  # the store is away, which is told elsewhere
+                await self._asked(lambda: self._store.note_uses(uses))
 
     async def served(self, name: str) -> Served:
         """Return a model; raise Refusal (404) if there is none."""
@@ -150,8 +155,7 @@ class Coordinator:
             answer = await self._merger.take(ref, SyncRequest(agent, body, token))
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
-                self._admitted.discard((token, served.model.name, agent))
-                self._tokens.pop(token, None)
+                self.authentication.forget(token)
             elif refusal.field == QUOTA:
                 self._hold_back((ref, agent), refusal)
             raise
@@ -204,12 +208,21 @@ class Coordinator:
     async def ready(self) -> None:
         """Raise Refusal (503) unless a sync would be answered now.
 
-        That takes a write to the store, so a yes is good for a second.
+        That takes a write to the store, so a yes is good for a second, and whoever asks while one
+        is under way shares what comes of it: anybody may ask.
         """
         if self.stopping:
             raise not_now("coordinator", "it is stopping")
+        if not self._has_room():
+            raise not_now("coordinator", "no other connection would be served")
+        self.turns.check_queue()
         if time.monotonic() < self._ready_until:
             return
+        if self._readying is None or self._readying.done():
+            self._readying = asyncio.create_task(self._try_a_write())
+        await asyncio.shield(self._readying)
+
+    async def _try_a_write(self) -> None:
         await self._asked(self._store.models)
         try:
             await self._merger.check(_READY_SECONDS)
@@ -223,12 +236,23 @@ class Coordinator:
     async def metrics_text(self) -> str:
         """Return the metrics."""
         models = await self._asked(self._store.models)
-        gauges = {"fedbandit_waiting": float(self.turns.queued)}
+        gauges = {"fedbandit_waiting": float(self.turns.queued), **self._crowd()}
         return self.metrics.text(models, gauges, batches=self._merger.batches)
 
     async def start(self) -> None:
-        """Make everything ready for the first sync; raise StoreError if that fails."""
-        await self._merger.check(_START_SECONDS)
+        """Make everything ready for the first sync; raise StoreError if that fails.
+
+        A worker that is killed while it starts is started again, a few times.
+        """
+        give_up = time.monotonic() + _RESTART_SECONDS
+        while True:
+            try:
+                await self._merger.check(_START_SECONDS)
+                return
+            except WorkerExited:
+                if self.stopping or time.monotonic() > give_up:
+                    raise
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def stop(self) -> None:
         """Finish what was accepted, unless the store keeps it waiting, and close the store.
@@ -236,30 +260,19 @@ class Coordinator:
         What is given up was not acknowledged: its senders will send it again.
         """
         self._stopped = True
+        await self._note_uses()
         finished = await self._merger.stop(_LAST_SECONDS)
         self.abandoned = not finished or any(not each.done() for each in [*self._asking])
         self._reads.shutdown(wait=not self.abandoned, cancel_futures=True)
         self._store.close()
+        if self.audit is not None:
+            await asyncio.to_thread(self.audit.close)
 
     def _hold_back(self, who: tuple[ModelRef, str], refusal: Refusal) -> None:
         if len(self._over_quota) >= _REMEMBERED:
             self._over_quota.clear()
         until = time.monotonic() + min(self.settings.remember_seconds, refusal.retry_after)
         self._over_quota[who] = until, refusal
-
-    def _remembered(self, digest: bytes) -> Token | None:
-        until, known = self._tokens.get(digest, (0.0, None))
-        return known if until > time.monotonic() else None
-
-    async def _read_token(self, digest: bytes) -> Token | None:
-        token = await self._asked(lambda: self._store.token(digest))
-        if token is None:
-            self._tokens.pop(digest, None)
-            return None
-        if len(self._tokens) >= _REMEMBERED:
-            self._tokens.clear()
-        self._tokens[digest] = (time.monotonic() + self.settings.remember_seconds, token)
-        return token
 
     async def _asked(self, ask: Callable[[], T]) -> T:
         """Run a question to the store in a thread and return its answer."""
@@ -268,7 +281,7 @@ class Coordinator:
             self._asking.add(asking)
             asking.add_done_callback(self._asking.discard)
             answer = await asyncio.wrap_future(asking)
-        except UnknownName:
+        except (UnknownName, InvalidParameter):
             raise
         except LocalError as error:
             raise self._store_away("read", error) from error

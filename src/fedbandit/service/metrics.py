@@ -96,6 +96,9 @@ _COUNTERS: Final = {
 }
 _GAUGES: Final = {
     "fedbandit_waiting": "Syncs under way now.",
+    "fedbandit_connections": "Connections being served now, known or not.",
+    "fedbandit_connections_waiting": "Connections without a whole request, or not served yet.",
+    "fedbandit_connections_cut": "Connections cut off to make room for others, since the start.",
     "fedbandit_model_version": "Uploads merged into a model, ever, and times it was set back.",
     "fedbandit_model_observations": "Observations in a model.",
 }

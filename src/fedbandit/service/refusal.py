@@ -13,6 +13,11 @@ from fedbandit.web.errors import error_response
 
 QUOTA: Final = "quota"
 """The field of a refusal because of a quota."""
+_CLOSING = (
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+)
 
 
 class Refusal(Exception):
@@ -46,14 +51,13 @@ class Refusal(Exception):
         )
 
     def response(self) -> Response:
-        """Return the answer. What may not have been read to its end closes the connection."""
+        """Return the answer. It closes a connection that has no token, or may not be read on."""
         headers = {"Cache-Control": "no-store"}
         if self.status is HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = "Bearer"
         if self.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
             headers["Retry-After"] = str(self.retry_after)
-        unread = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        if self._closes or self.status in unread:
+        if self._closes or self.status in _CLOSING:
             headers["Connection"] = "close"
         return error_response(self.status, self.field, str(self), headers)
 
@@ -65,14 +69,14 @@ def unauthorised(*, admin: bool = False) -> Refusal:
     return Refusal(HTTPStatus.UNAUTHORIZED, "authorization", message)
 
 
-def not_now(field: str, message: str, *, closes: bool = False) -> Refusal:
-    """Return the answer that asks to come back later, on another connection if it ``closes``."""
-    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, field, message, closes=closes)
+def not_now(field: str, message: str) -> Refusal:
+    """Return the answer that asks to come back later."""
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, field, message)
 
 
-def too_many(field: str, message: str) -> Refusal:
-    """Return the answer to an agent with too many requests at once."""
-    return Refusal(HTTPStatus.TOO_MANY_REQUESTS, field, message)
+def too_many(field: str, message: str, *, closes: bool = False) -> Refusal:
+    """Return the answer to an agent with too many requests, or an address with wrong tokens."""
+    return Refusal(HTTPStatus.TOO_MANY_REQUESTS, field, message, closes=closes)
 
 
 def over_quota(exceeded: Exceeded) -> Refusal:

@@ -3,22 +3,36 @@
 import asyncio
 import logging
 import os
+import signal
 import socket
-from collections.abc import Callable
-from weakref import WeakKeyDictionary
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 
 import uvicorn
 from starlette.applications import Starlette
 from threadpoolctl import threadpool_limits
 
+from fedbandit.errors import InvalidParameter
+from fedbandit.service.access.audit import AuditLog
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address, Tls, check_exposure
+from fedbandit.service.http.app import app_of, watching_app
 from fedbandit.service.http.guard import guarded
 from fedbandit.service.merging.supervisor import WorkerMerger
 from fedbandit.service.merging.warm_up import merge_once
+from fedbandit.service.models.agreement import check_agreement
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
-from fedbandit.web.listening import listen, stop_on_signals, url_of, uvicorn_config
+from fedbandit.web.gate import Gate, Patience, serve_behind
+from fedbandit.web.listening import (
+    listen,
+    stop_on_signals,
+    url_of,
+    uvicorn_config,
+    within_handles,
+)
 
 _KEEP_ALIVE = 20
 _LOOK_SECONDS = 0.1
@@ -34,44 +48,87 @@ def serve(
     settings: Settings,
     tls: Tls | None = None,
     insecure: bool = False,
+    admin: Address | None = None,
+    audit: AuditLog | None = None,
     announce: Callable[[str], None] = print,
 ) -> None:
     """Serve the store at a URL until SIGTERM or SIGINT; then finish what was accepted, and return.
 
-    ``announce`` is called with the address once it can be reached. If the store keeps a thread
-    waiting beyond that, the process exits here, as by kill -9: nothing acknowledged is lost.
+    ``admin``: where to answer operators (/metrics, /readyz, /docs); None: at ``address`` as well.
+    ``audit`` is told what is done. ``announce`` is called with the address once it can be reached.
+    SIGHUP has the certificate's files read again. If the store keeps a thread waiting beyond the
+    end, the process exits here, as by kill -9: nothing acknowledged is lost.
     """
-    check_exposure(address, tls=tls is not None, tokens=not settings.open, insecure=insecure)
+    settings = replace(settings, bounds=within_handles(settings.bounds))
+    tokens = not settings.open
+    check_exposure(address, tls=tls is not None, tokens=tokens, insecure=insecure)
+    if admin is not None:
+        check_exposure(admin, tls=tls is not None, tokens=tokens, insecure=insecure)
     context = tls.context() if tls else None
-    store = open_store(url, create=True)
-    try:
-        listener = _listener(address)
-    except BaseException:
-        store.close()
-        raise
+    store = open_store(url, create=True, serving="coordinator")
+    with ExitStack() as undo:
+        undo.callback(store.close)
+        check_agreement(store)
+        listener = undo.enter_context(listen(address.host, address.port))
+        watching = undo.enter_context(listen(admin.host, admin.port)) if admin else None
+        undo.pop_all()
+    gates: list[Gate] = []
     coordinator = Coordinator(
         store,
         settings,
         merger=WorkerMerger(url),
         told_to_stop=lambda: server.should_exit,
-        connected=lambda: len(server.server_state.connections),
+        has_room=lambda: all(gate.has_room() for gate in gates[:1]),
+        crowd=lambda: _crowd(gates),
+        audit=audit,
     )
-    config = _config(guarded(coordinator, address), settings)
-    config.load()
-    config.ssl = context
+    app = guarded(coordinator, address, app_of(coordinator, watched=admin is None))
+    config = _config(app, settings)
+    trusts = coordinator.authentication.knows
+    gates.append(_gate(listener, config, settings, context, trusts))
+    if admin is not None and watching is not None:
+        app = guarded(coordinator, admin, watching_app(coordinator))
+        secure = None if admin.is_loopback else context
+        gates.append(_gate(watching, _config(app, settings), settings, secure, trusts))
     server = uvicorn.Server(config)
 
     async def run() -> None:
         stop_on_signals(server)
+        if tls is not None:
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGHUP, _read_again, tls, gates)
         if await _started(coordinator, told_to_stop=lambda: server.should_exit):
             announce(url_of(listener, secure=tls is not None))
-            await _serve(server, listener, idle_seconds=settings.idle_seconds)
+            await serve_behind(gates, server)
 
     with threadpool_limits(limits=1):  # the same bits on any number of cores, and no spinning
         asyncio.run(run())
     if coordinator.abandoned:
         logging.shutdown()
         os._exit(0)
+
+
+def _crowd(gates: Sequence[Gate]) -> dict[str, float]:
+    """Return what metrics tell of connections."""
+    guests = [gate.guests for gate in gates]
+    return {
+        "fedbandit_connections": float(sum(len(each) for each in guests)),
+        "fedbandit_connections_waiting": float(sum(each.waiting for each in guests)),
+        "fedbandit_connections_cut": float(sum(each.cut for each in guests)),
+    }
+
+
+def _read_again(tls: Tls, gates: Sequence[Gate]) -> None:
+    """Use the certificate's files as they are now; go on with the old ones if they cannot be."""
+    try:
+        context = tls.context()
+    except InvalidParameter as error:
+        _log.error("the certificate was not changed: %s", error)
+        return
+    for gate in gates:
+        if gate.tls is not None:
+            gate.tls = context
+    _log.warning("the certificate was read again")
 
 
 async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]) -> bool:
@@ -98,38 +155,22 @@ async def _start(coordinator: Coordinator) -> None:
 
 
 def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
-    return uvicorn_config(
+    config = uvicorn_config(
         app,
         stop_seconds=int(settings.stop_seconds),
         timeout_keep_alive=_KEEP_ALIVE,
     )
+    config.load()
+    return config
 
 
-def _listener(address: Address) -> socket.socket:
-    return listen(address.host, address.port)
-
-
-async def _serve(server: uvicorn.Server, listener: socket.socket, *, idle_seconds: float) -> None:
-    sweeping = asyncio.create_task(_sweep(server, idle_seconds))
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        sweeping.cancel()
-
-
-async def _sweep(server: uvicorn.Server, idle_seconds: float) -> None:
-    """Cut off connections that never finish the head of a request, or never read their answer."""
-    seen: WeakKeyDictionary[object, tuple[object, float]] = WeakKeyDictionary()
-    while True:
-        await asyncio.sleep(min(1.0, idle_seconds))
-        now = asyncio.get_running_loop().time()
-        for connection in list(server.server_state.connections):
-            cycle = getattr(connection, "cycle", None)
-            if cycle is not None and not cycle.response_complete:
-                seen.pop(connection, None)
-                continue
-            before, since = seen.setdefault(connection, (cycle, now))
-            if before is not cycle:
-                seen[connection] = (cycle, now)
-            elif now - since > idle_seconds:
-                connection.transport.abort()
+def _gate(
+    listener: socket.socket,
+    config: uvicorn.Config,
+    settings: Settings,
+    tls: ssl.SSLContext | None = None,
+    trusts: Callable[[bytes], bool] = lambda _: False,
+) -> Gate:
+    patience = Patience(idle=settings.idle_seconds)
+    bounds = settings.bounds
+    return Gate(listener, config, bounds=bounds, patience=patience, tls=tls, trusts=trusts)

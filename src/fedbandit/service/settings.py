@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from fedbandit.web.guests import BOUNDS, Bounds
+
 RETRY_AFTER: Final = 1
 
 
@@ -19,7 +21,9 @@ class Settings:
     and recipes read from the store are believed; a revoked token is refused after that at the
     latest, and merges nothing at once. ``refusal_seconds``: from the head of a request to the
     answer that its token is not good for it. ``stop_seconds``: for what was accepted, when
-    told to stop. ``connections``: open at once; requests on more of them are answered 503.
+    told to stop. ``overlap_seconds``: that a token stays good once its agent has asked for another.
+    ``wrong_tokens``: of one address that are answered 401 at once, and one a second from then on;
+    the others are answered 429. ``bounds``: connections open at once.
     """
 
     open: bool = False
@@ -32,4 +36,6 @@ class Settings:
     remember_seconds: float = 1.0
     refusal_seconds: float = 0.05
     stop_seconds: float = 5.0
-    connections: int = 4096
+    overlap_seconds: float = 86_400.0
+    wrong_tokens: int = 60
+    bounds: Bounds = BOUNDS

@@ -2,15 +2,24 @@
 
 import signal
 import socket
+import sys
+from dataclasses import replace
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 
 from fedbandit.errors import InvalidParameter
+from fedbandit.web.gate import NoteRequests
+from fedbandit.web.guests import Bounds
 from fedbandit.web.stopping import AnswerCutOff
 
-_BACKLOG = 1024
+if sys.platform != "win32":
+    import resource
+
+_BACKLOG = 4096
+_OTHER_HANDLES = 100  # for the store, the event loop, the log
+_SELECTED = 200  # of the 512 sockets that Windows can wait for, and as many that wait
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -29,6 +38,21 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def within_handles(bounds: Bounds) -> Bounds:
+    """Let this process open as many files as it may; return bounds that leave some for others."""
+    if sys.platform == "win32":
+        return replace(bounds, connections=_SELECTED, newcomers=_SELECTED // 2, waiting=_SELECTED)
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if now != most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if most == resource.RLIM_INFINITY:
+        return bounds
+    connections = min(bounds.connections, (most - _OTHER_HANDLES) // 2)
+    waiting = min(bounds.waiting, most - _OTHER_HANDLES - connections)
+    newcomers = min(bounds.newcomers, connections // 2)
+    return replace(bounds, connections=connections, newcomers=newcomers, waiting=waiting)
+
+
 def url_of(listener: socket.socket, *, secure: bool = False) -> str:
     """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
@@ -43,7 +67,7 @@ def uvicorn_config(app: Starlette, *, stop_seconds: int, **options: Any) -> uvic
     ``options`` are further ones of ``uvicorn.Config``.
     """
     return uvicorn.Config(
-        AnswerCutOff(app),
+        NoteRequests(AnswerCutOff(app)),
         http="h11",
         ws="none",
         lifespan="on",

@@ -230,9 +230,9 @@ REFUSALS = {"expected-statuses": [400, 401, 404, 405, 409, 413, 415, 422]}
 
 @dataclass(frozen=True)
 class Guarded:
-    """A coordinator that asks for tokens and one that does not, on one store."""
+    """A coordinator that asks for tokens and one that does not, and their stores."""
 
-    url: str
+    urls: list[str]
     tokens: Process
     open: Process
     agent: str
@@ -241,12 +241,17 @@ class Guarded:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('guarded')}/c.db"
-    make_model(url, "news", RECIPE)
-    agent = make_token(url, model="news", agent="phone")
-    admin = make_token(url, model=None, agent=None)
-    with running(url) as tokens, running(url, "--open") as opened:
-        yield Guarded(url, tokens, opened, agent, admin)
+    place = tmp_path_factory.mktemp("guarded")
+    urls = [f"sqlite:///{place}/{name}.db" for name in ("tokens", "open")]
+    for url in urls:
+        make_model(url, "news", RECIPE)
+    agent = make_token(urls[0], model="news", agent="phone")
+    admin = make_token(urls[0], model=None, agent=None)
+    with (
+        running(urls[0], "--wrong-tokens", "1000000") as tokens,
+        running(urls[1], "--open") as opened,
+    ):
+        yield Guarded(urls, tokens, opened, agent, admin)
 
 
 @schemathesis.serializer(wire.MEDIA_TYPE)
@@ -286,7 +291,7 @@ def hold_to_the_description(
         case.call_and_validate(excluded_checks=[positive_data_acceptance])
 
     holds()
-    assert stored(guarded.url).version == 0
+    assert [stored(url).version for url in guarded.urls] == [0, 0]
 
 
 @every_operation

@@ -39,6 +39,7 @@ from fedbandit.service.merging.worker import reply_to
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.storage.contract import Model, Store
 from fedbandit.service.storage.opening import open_store
+from tests.client.faults import eventually
 from tests.service.made_uploads import GRAM, RECIPE, merged, sync_for
 from tests.service.running import (
     BODY,
@@ -376,6 +377,43 @@ def test_told_to_stop_while_it_starts_it_ends_quietly(
         os.killpg(process.pid, number)
         said, complained = process.communicate(timeout=60)
         assert (process.returncode, said, complained) == (0, "", "")
+
+
+def test_a_worker_that_is_killed_while_it_starts_is_started_again(
+    sqlite_url: Callable[[], str],
+) -> None:
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    with _starting(url) as (process, worker):
+        os.kill(worker, signal.SIGKILL)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("fedbandit: serving at ")
+
+
+def test_a_worker_that_hangs_does_not_outlive_a_coordinator_that_is_killed(
+    sqlite_url: Callable[[], str],
+) -> None:
+    """It might go on later, and write into a store that was restored meanwhile."""
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    process = start(url, "--open")
+    worker = process.worker
+    os.kill(worker, signal.SIGSTOP)
+    process.process.kill()
+    try:
+        assert eventually(lambda: not _runs(worker))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+        process.kill()
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process exists, and is not just waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_told_to_stop_while_the_worker_hangs_at_its_start_it_ends(

@@ -16,8 +16,9 @@ from fedbandit.service.models.quotas import NO_QUOTAS
 from fedbandit.service.storage.database import Session
 from fedbandit.service.storage.migrations import MIGRATIONS, SCHEMA, migrate
 from fedbandit.service.storage.opening import open_database, open_store
+from fedbandit.service.tokens import digest_of
 from tests.service.made_uploads import RECIPE, sync_for
-from tests.service.running import client_of, make_model, overwrite, post
+from tests.service.running import client_of, make_model, make_token, overwrite, post
 
 NEW = SCHEMA + 2
 
@@ -79,7 +80,25 @@ def test_there_is_a_step_from_every_schema_since_the_oldest() -> None:
     assert sorted(MIGRATIONS) == list(range(SCHEMA - len(MIGRATIONS), SCHEMA))
 
 
+def _without_lives_of_tokens(url: str) -> None:
+    """Make a store of schema 5 of one of schema 6."""
+    for column in ("expires", "used", "lifetime", "code"):
+        overwrite(url, f"ALTER TABLE tokens DROP COLUMN {column}")
+    overwrite(url, "UPDATE fedbandit SET version = 5")
+
+
+def test_tokens_of_schema_5_are_good_for_ever(old: str) -> None:
+    secret = make_token(old, model="news", agent="phone")
+    _without_lives_of_tokens(old)
+    opened = open_store(old)
+    (token,) = opened.tokens()
+    assert token.digest == digest_of(secret)
+    assert (token.expires, token.used, token.lifetime, token.code) == (None, None, None, False)
+    opened.close()
+
+
 def test_a_store_of_schema_4_gets_quotas_and_a_past(old: str) -> None:
+    _without_lives_of_tokens(old)
     for column in ("rules", "mass", "snapshot", "set_back", "told"):
         overwrite(old, f"ALTER TABLE models DROP COLUMN {column}")
     for column in ("since", "mass", "loose", "quarantined", "spent_at"):

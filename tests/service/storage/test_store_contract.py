@@ -1,5 +1,6 @@
 """The contract of every store, on SQLite and on a real PostgreSQL, and what is theirs alone."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -52,6 +53,33 @@ def test_what_is_there_is_opened_again_without_making_it(store: Store, store_url
     again = open_store(store_url)
     assert again.models() == [NEWS]
     again.close()
+
+
+def test_the_files_of_a_new_store_are_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        store = open_store(f"sqlite:///{tmp_path}/c.db", create=True)
+        store.create(NEWS, NEWS_STATE)
+        assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
+        assert len(list(tmp_path.iterdir())) == 3  # the file, its log, the log's index
+        store.close()
+    finally:
+        os.umask(before)
+
+
+def test_a_file_has_one_coordinator_and_its_workers(
+    sqlite_url: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedbandit.service.storage.sqlite._PATIENCE", 0.1)
+    url = sqlite_url()
+    first = open_store(url, create=True, serving="coordinator")
+    workers = [open_store(url, serving="worker") for _ in range(2)]
+    open_store(url).close()  # a command
+    for left in (first, *workers):  # a worker that outlives its coordinator counts too
+        with pytest.raises(errors.StoreError, match=r"Another coordinator serves .* PostgreSQL"):
+            open_store(url, serving="coordinator")
+        left.close()
+    open_store(url, serving="coordinator").close()
 
 
 def test_pinging_waits_for_the_disk(sqlite_url: Callable[[], str]) -> None:

@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from fedbandit.cli.command import Add, Command
-from fedbandit.cli.options import add_store, opened_store
+from fedbandit.cli.options import add_audit, add_store, audited, opened_store
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import when
 from fedbandit.errors import DataError
@@ -18,6 +18,7 @@ fedbandit agent forget news phone-7 --yes"""
 def _model(add: Add) -> None:
     add("model", metavar="MODEL", help="name of the model")
     add_store(add)
+    add_audit(add)
 
 
 def _define(add: Add) -> None:
@@ -62,6 +63,8 @@ def _set_quarantine(arguments: Namespace, *, on: bool) -> None:
     check_name("agent", arguments.agent)
     with opened_store(arguments) as store, store.lock(arguments.model) as locked:
         quarantine(locked, arguments.agent, on=on)
+    what = "agent quarantined" if on else "agent released"
+    audited(arguments, what, model=arguments.model, agent=arguments.agent)
 
 
 def _define_forget(add: Add) -> None:
@@ -81,6 +84,8 @@ def _forget(arguments: Namespace) -> None:
             )
         version = locked.model.version + 1
         gone = forget_agent(locked, agent)
+    count = gone.observations
+    audited(arguments, "agent forgotten", model=model, agent=agent, observations=count)
     print(f"{model}: {gone.observations} observations of {agent} taken out, now version {version}")
     if gone.left:
         print(f"{gone.left} more were merged before parts were kept, and stay in the model")

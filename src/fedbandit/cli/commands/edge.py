@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
-from fedbandit.cli.options import add_cafile, add_state_dir
-from fedbandit.cli.serving import add_allow_host, add_listen, announce, log_to_stderr
+from fedbandit.cli.options import add_state_dir, add_trust
+from fedbandit.cli.serving import (
+    add_allow_host,
+    add_idle_seconds,
+    add_listen,
+    announce,
+    log_to_stderr,
+)
 from fedbandit.cli.values import above_zero, number_or_none, positive
-from fedbandit.errors import DataError, InvalidParameter, complaint
+from fedbandit.errors import InvalidParameter, complaint
 
 if TYPE_CHECKING:
     from fedbandit.service.http.address import Address
@@ -40,14 +46,17 @@ def _define(add: Add) -> None:
     add("--coordinator", default=COORDINATOR, metavar="URL", help=told)
     add_listen(add, "127.0.0.1:8401")
     add("--agent", metavar="NAME", help="name of this agent (default: this machine's name)")
-    told = f"file with the agent's token (default: ${VARIABLE}, or none)"
+    told = f"file with the agent's token, which may be replaced (default: ${VARIABLE}, or none)"
     add("--token-file", type=Path, metavar="FILE", help=told)
+    told = "client certificate and its key, to show in place of a token"
+    add("--certificate", metavar="PEM", help=told)
     add_state_dir(add)
     _define_rewards(add)
-    add_cafile(add)
+    add_trust(add)
     told = "allow other addresses than loopback; a sidecar has no tokens and no TLS"
     add("--insecure", action="store_true", help=told)
     add_allow_host(add)
+    add_idle_seconds(add)
 
 
 def _define_rewards(add: Add) -> None:
@@ -70,6 +79,7 @@ def _execute(arguments: Namespace) -> None:
     from fedbandit.client import connect
     from fedbandit.edge.serve import serve
     from fedbandit.service.http.address import read_address
+    from fedbandit.web.gate import Patience
 
     address = read_address(arguments.listen)
     _check_exposure(address, insecure=arguments.insecure)
@@ -87,12 +97,15 @@ def _execute(arguments: Namespace) -> None:
         max_open=arguments.max_open,
         durability=arguments.durability,
         cafile=arguments.cafile,
+        certificate=arguments.certificate,
+        insecure=arguments.insecure_coordinator,
     )
     serve(
         agent,
         host=address.host,
         port=address.port,
         allowed=arguments.allow_host,
+        patience=Patience(idle=arguments.idle_seconds),
         announce=announce("ranking"),
     )
 
@@ -112,15 +125,9 @@ def machine_name(host: str) -> str:
     return plain or "agent"
 
 
-def _token(file: Path | None) -> str | None:
-    if file is None:
-        return os.environ.get(VARIABLE) or None
-    try:
-        return file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        expected, fix = "a file with a token in it", "Check the path after --token-file."
-        message = complaint("token file", got=str(error), expected=expected, fix=fix)
-        raise DataError(message) from error
+def _token(file: Path | None) -> str | Path | None:
+    """Return the token in the environment, or the file, which is read again when it changes."""
+    return os.environ.get(VARIABLE) or None if file is None else file
 
 
 EDGE = Command(

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
-from fedbandit.cli.options import add_cafile, add_state_dir
+from fedbandit.cli.options import add_state_dir, add_trust
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import positive
 from fedbandit.errors import DataError, InvalidParameter, complaint
@@ -45,7 +45,7 @@ def _define(add: Add) -> None:
     add("--model", default="fleet", metavar="NAME", help="name of the model (default: fleet)")
     told = "file with a line AGENT TOKEN for every agent: agent-0, agent-1, ..."
     add("--tokens", type=Path, metavar="FILE", help=told)
-    add_cafile(add)
+    add_trust(add)
     add_state_dir(add)
     told = "wait for every answer: the same arms and uploads as in a simulation"
     add("--in-step", action="store_true", help=told)
@@ -64,6 +64,7 @@ def _execute(arguments: Namespace) -> None:
             tokens=tokens,
             state_dir=arguments.state_dir,
             cafile=arguments.cafile,
+            insecure=arguments.insecure_coordinator,
         )
         try:
             world = _world(arguments, fleet.recipe.dimension)

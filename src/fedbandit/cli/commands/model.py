@@ -1,6 +1,7 @@
 """``fedbandit model``: the models that a coordinator serves, managed in its store."""
 
 import inspect
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from fedbandit.cli.models.rules import (
     quotas_from,
     rules_text,
 )
-from fedbandit.cli.options import add_store, opened_store
+from fedbandit.cli.options import add_audit, add_store, audited, opened_store
 from fedbandit.cli.settings import add_set, settings
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import positive, positive_or_auto, when
@@ -49,6 +50,7 @@ fedbandit model delete news --yes"""
 def _name(add: Add) -> None:
     add("name", metavar="NAME", help="name of the model")
     add_store(add)
+    add_audit(add)
 
 
 def _define_create(add: Add) -> None:
@@ -87,6 +89,7 @@ def _create(arguments: Namespace) -> None:
     )
     with opened_store(arguments, create=True) as store:
         store.create(model, state)
+    audited(arguments, "model created", model=model.name)
     print(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}")
     for line in advice(limits, quotas, agents=recipe.agents):
         print(line, file=sys.stderr)
@@ -170,6 +173,7 @@ def _delete(arguments: Namespace) -> None:
                 f"copy, first: fedbandit model export {model.name} --out FILE."
             )
         store.delete(arguments.name)
+    audited(arguments, "model deleted", model=model.name)
     print(f"{model.name}: deleted, with {model.version} uploads and its tokens")
 
 
@@ -184,10 +188,12 @@ def _export(arguments: Namespace) -> None:
     with opened_store(arguments) as store:
         data = archive_bytes(store.archive(arguments.name))
     try:
-        with arguments.out.open("xb") as file:
+        # of its owner alone: hashes of tokens are in it
+        with open(arguments.out, "xb", opener=lambda path, how: os.open(path, how, 0o600)) as file:
             file.write(data)
     except OSError as error:
         raise OutputError(f"export: cannot write: {error}. Choose another file.") from error
+    audited(arguments, "model exported", model=arguments.name, bytes=len(data))
     print(f"{arguments.out}: {len(data):,} bytes, model {arguments.name}")
 
 
@@ -201,6 +207,7 @@ def _define_import(add: Add) -> None:
         "without its tokens: make new ones with fedbandit token create",
     )
     add_store(add)
+    add_audit(add)
 
 
 def _import(arguments: Namespace) -> None:
@@ -219,6 +226,7 @@ def _import(arguments: Namespace) -> None:
         left = len(read_archive(data).tokens) - len(archive.tokens)
     with opened_store(arguments, create=True) as store:
         store.install(archive)
+    audited(arguments, "model imported", model=archive.model.name, tokens=len(archive.tokens))
     _say_imported(archive.model, kept=len(archive.tokens), left=left)
 
 

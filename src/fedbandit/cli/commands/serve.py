@@ -1,18 +1,27 @@
 """``fedbandit serve``: run the coordinator."""
 
+import logging
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
-from fedbandit.cli.options import add_store, store_url
-from fedbandit.cli.serving import add_allow_host, add_listen, announce, log_to_stderr
+from fedbandit.cli.options import add_audit, add_store, audit_file, store_url
+from fedbandit.cli.serving import (
+    add_allow_host,
+    add_idle_seconds,
+    add_listen,
+    announce,
+    log_to_stderr,
+)
 from fedbandit.cli.values import positive, seconds
 from fedbandit.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from fedbandit.service.access.audit import AuditLog
     from fedbandit.service.http.address import Tls
 
+_log = logging.getLogger("fedbandit.service")
 EXAMPLE = """\
 fedbandit serve --store sqlite:///fedbandit.db --listen 127.0.0.1:8400
 
@@ -27,6 +36,13 @@ def _define(add: Add) -> None:
     add_listen(add, "127.0.0.1:8400")
     add("--tls-cert", type=Path, metavar="PEM", help="certificate (chain); serves https")
     add("--tls-key", type=Path, metavar="PEM", help="private key of the certificate")
+    told = "authorities whose client certificates may take the place of tokens (token create "
+    add("--tls-client-ca", type=Path, metavar="PEM", help=f"{told}--certificate)")
+    told = "answer /metrics, /readyz and /docs at this address alone"
+    add("--admin-listen", metavar="HOST:PORT", help=told)
+    add_audit(add)
+    told = "megabytes that the audit log and the one before it may take (default: 100)"
+    add("--audit-megabytes", type=positive, default=100, metavar="N", help=told)
     add("--open", action="store_true", help="ask for no tokens: accept any agent that connects")
     add_allow_host(add, when="with --open: ")
     told = "allow other addresses than loopback without TLS or tokens, behind a proxy for example"
@@ -35,14 +51,18 @@ def _define(add: Add) -> None:
     add("--queue", type=positive, default=256, metavar="N", help=told)
     told = "seconds in which the body of a request has to arrive (default: 10)"
     add("--body-seconds", type=seconds, default=10.0, metavar="S", help=told)
-    told = "seconds after which a connection without a request is closed (default: 30)"
-    add("--idle-seconds", type=seconds, default=30.0, metavar="S", help=told)
+    add_idle_seconds(add)
+    told = "wrong tokens of one address that are told so; then one a second (default: 60)"
+    add("--wrong-tokens", type=positive, default=60, metavar="N", help=told)
+    told = "connections of one address that have no request admitted yet (default: 256)"
+    add("--per-address", type=positive, default=256, metavar="N", help=told)
 
 
 def _execute(arguments: Namespace) -> None:
     from fedbandit.service.http.address import read_address
     from fedbandit.service.serve import serve
     from fedbandit.service.settings import Settings
+    from fedbandit.web.guests import Bounds
 
     address, tls = read_address(arguments.listen), _tls(arguments)
     settings = Settings(
@@ -51,6 +71,8 @@ def _execute(arguments: Namespace) -> None:
         queue=arguments.queue,
         body_seconds=arguments.body_seconds,
         idle_seconds=arguments.idle_seconds,
+        wrong_tokens=arguments.wrong_tokens,
+        bounds=Bounds(per_address=arguments.per_address),
     )
     log_to_stderr()
     serve(
@@ -59,7 +81,22 @@ def _execute(arguments: Namespace) -> None:
         settings=settings,
         tls=tls,
         insecure=arguments.insecure,
+        admin=read_address(arguments.admin_listen) if arguments.admin_listen else None,
+        audit=_audit(arguments),
         announce=announce("serving"),
+    )
+
+
+def _audit(arguments: Namespace) -> "AuditLog | None":
+    from fedbandit.service.access.audit import AuditLog
+
+    path = audit_file(arguments)
+    if path is None:
+        return None
+    return AuditLog(
+        path,
+        most_bytes=arguments.audit_megabytes * 1_000_000,
+        failed=lambda error: _log.error("the audit log cannot be written: %s", error),
     )
 
 
@@ -74,10 +111,13 @@ def _tls(arguments: Namespace) -> "Tls | None":
     from fedbandit.service.http.address import Tls
 
     if arguments.tls_cert is None and arguments.tls_key is None:
+        if arguments.tls_client_ca is not None:
+            raise InvalidParameter("--tls-client-ca needs TLS. Give --tls-cert and --tls-key too.")
         return None
     if arguments.tls_cert is None or arguments.tls_key is None:
         raise InvalidParameter("TLS needs both files. Give --tls-cert and --tls-key, or neither.")
-    return Tls(certificate=arguments.tls_cert, key=arguments.tls_key)
+    ca = arguments.tls_client_ca
+    return Tls(certificate=arguments.tls_cert, key=arguments.tls_key, clients=ca)
 
 
 SERVE = Command(

@@ -38,6 +38,7 @@ class Fleet:
         tokens: Mapping[str, str],
         state_dir: Path | None,
         cafile: str | None = None,
+        insecure: bool = False,
     ) -> "Fleet":
         """Connect all agents, eight at a time."""
 
@@ -46,7 +47,13 @@ class Fleet:
             place = None if state_dir is None else state_dir / name
             token = tokens.get(name)
             return connect(
-                url, model=model, agent=name, token=token, state_dir=place, cafile=cafile
+                url,
+                model=model,
+                agent=name,
+                token=token,
+                state_dir=place,
+                cafile=cafile,
+                insecure=insecure,
             )
 
         first = one(0)  # alone, so that an error is told once

@@ -10,7 +10,7 @@ from fedbandit.cli.models.rules import (
     quotas_from,
     rules_text,
 )
-from fedbandit.cli.options import add_store, opened_store
+from fedbandit.cli.options import add_audit, add_store, audited, opened_store
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import not_negative
 from fedbandit.errors import DataError
@@ -19,6 +19,7 @@ from fedbandit.errors import DataError
 def _name(add: Add) -> None:
     add("name", metavar="NAME", help="name of the model")
     add_store(add)
+    add_audit(add)
 
 
 def _define_set(add: Add) -> None:
@@ -39,6 +40,7 @@ def _set(arguments: Namespace) -> None:
         history = check_history(history_from(arguments, model.history))
         set_history(locked, history)
         locked.set_rules(limits=limits, quotas=quotas, history=history)
+    audited(arguments, "model set", model=arguments.name)
     for line in rules_text(limits, quotas, history):
         print(line)
 
@@ -73,6 +75,7 @@ def _rollback(arguments: Namespace) -> None:
         roll_back(locked, version)
         uploads = locked.model.version - version
         made = locked.model.version + 1
+    audited(arguments, "model rolled back", model=name, version=made, to=version)
     print(
         f"{name}: as it was at version {version}, now version {made}; {uploads} uploads taken out"
     )
@@ -96,6 +99,7 @@ def _forget(arguments: Namespace) -> None:
         upto = before if arguments.upto is None else arguments.upto
         _check_confirmed(arguments, f"Taking versions {after + 1} to {upto} out of {name}")
         gone = forget_span(locked, after=after, upto=upto)
+    audited(arguments, "model forgot", model=name, after=after, upto=upto, observations=gone)
     print(f"{name}: {gone} observations taken out, now version {before + 1}")
 
 

@@ -58,6 +58,7 @@ class DecisionLog:
         self._durable = durable
         self._journal: Journal | None = None
         self._snapshot: Callable[[], Iterable[Record]] = tuple
+        self._hold_again: Callable[[], None] = lambda: None
         self._snapshot_size = 0
         self._broken = self._closed = False
         self._during_rewrite: list[bytes] | None = None
@@ -79,8 +80,9 @@ class DecisionLog:
 
     @property
     def broken(self) -> bool:
-        """Whether writing failed, so that the journal lacks what is in memory."""
-        return self._broken
+        """Whether the journal lacks what is in memory: writing failed, or the file was deleted."""
+        journal = self._journal
+        return self._broken or not (journal is None or journal.in_place)
 
     @property
     def too_long(self) -> bool:
@@ -88,12 +90,19 @@ class DecisionLog:
         journal = self._journal
         return journal is not None and journal.size > _SMALL + 4 * self._snapshot_size
 
-    def write_to(self, journal: Journal, snapshot: Callable[[], Iterable[Record]]) -> None:
+    def write_to(
+        self,
+        journal: Journal,
+        snapshot: Callable[[], Iterable[Record]],
+        *,
+        hold_again: Callable[[], None],
+    ) -> None:
         """Append to this journal from now on; it already holds the present state.
 
-        ``snapshot`` returns the records that a rewritten journal begins with.
+        ``snapshot`` returns the records that a rewritten journal begins with. ``hold_again`` is
+        called before it is rewritten, to make its directory again if that was deleted.
         """
-        self._journal, self._snapshot = journal, snapshot
+        self._journal, self._snapshot, self._hold_again = journal, snapshot, hold_again
 
     def decide(self, name: str, arm: Array, *, active: bool, chosen: bool) -> None:
         """Add an open decision. If the disk fails it is in memory only, until the disk works again.
@@ -174,6 +183,7 @@ class DecisionLog:
         old = self._journal
         if old is None:
             return
+        self._hold_again()
         records = [encode(record) for record in self._snapshot()]
         with self.lock:
             decided, settled = self._open.items(), self._open.settled()
@@ -234,9 +244,11 @@ class DecisionLog:
         """Append a record or raise OutputError; return False if the journal is to be rewritten.
 
         Called under the lock: deciding may find the disk failing at any time, and a reward must not
-        follow a decision that was not written.
+        follow a decision that was not written. A file that was deleted would take the record, and
+        lose it.
         """
-        if self._broken:
+        if self.broken:
+            self._broken = True
             return False
         if self._journal is not None:
             try:

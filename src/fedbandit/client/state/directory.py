@@ -40,6 +40,7 @@ from fedbandit.errors import (
 from fedbandit.wire import Limits
 
 _log = logging.getLogger(__name__)
+_LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class StateDir:
     """A directory that is locked against other processes until it is closed."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._journal = path / "journal"
         self.refused = path / "refused"
         self._held = _hold(path)
@@ -100,6 +102,16 @@ class StateDir:
         made.rename(self._journal)
         made.flush_name()
         return made
+
+    def hold_again(self) -> None:
+        """Make and lock the directory again if it was deleted, moved or replaced meanwhile.
+
+        Raises OutputError if that fails, or if another process has it by now.
+        """
+        if not file_lock.is_at(self._held, self._path / _LOCK):
+            _log.warning("%s was deleted or moved; it is made again", self._path)
+            held, self._held = self._held, _hold(self._path)
+            file_lock.release(held)
 
     def close(self) -> None:
         """Unlock the directory for other processes."""
@@ -192,8 +204,8 @@ def _limits(given: tuple[float, float, int]) -> Limits:
 
 def _hold(path: Path) -> int:
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        handle = file_lock.acquire(path / "lock")
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = file_lock.acquire(path / _LOCK)
     except OSError as error:
         got, fix = f"{error.strerror} at {str(path)!r}", "Choose another state_dir."
         expected = "a directory to write to"

@@ -18,6 +18,7 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
+from fedbandit import file_lock
 from fedbandit.errors import InvalidState, OutputError
 
 _FRAME = Struct("<II")
@@ -38,7 +39,7 @@ class Journal:
     def __init__(self, path: Path, handle: int, size: int) -> None:
         self.path = path
         self.size = size
-        self._handle = handle
+        self._handle, self._file = handle, os.fstat(handle)
 
     @classmethod
     def create(cls, path: Path, payloads: Iterable[bytes]) -> "Journal":
@@ -67,6 +68,11 @@ class Journal:
             os.close(handle)
             raise unwritable(path, error) from error
         return cls(path, handle, content.whole)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the file still has its name. What is appended after it was deleted is lost."""
+        return file_lock.is_file(self._file, self.path)
 
     def append(self, payload: bytes) -> None:
         """Append a record: once this returns, it survives the process. No part stays on failure."""

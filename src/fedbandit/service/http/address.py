@@ -43,19 +43,27 @@ def read_address(text: str) -> Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """The files of a certificate (chain) and its key, both in PEM."""
+    """The files of a certificate (chain) and its key, in PEM.
+
+    ``clients``: authorities whose certificates clients may show in place of a token.
+    """
 
     certificate: Path
     key: Path
+    clients: Path | None = None
 
     def context(self) -> ssl.SSLContext:
         """Return the context to serve with."""
         made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        made.options |= ssl.OP_NO_RENEGOTIATION  # a handshake costs us more than a client
         try:
             made.load_cert_chain(self.certificate, self.key, password=_no_password)
+            if self.clients is not None:
+                made.load_verify_locations(self.clients)
+                made.verify_mode = ssl.CERT_OPTIONAL
         except (OSError, ssl.SSLError) as error:
             got, expected = f"{error}", "the PEM files of a certificate and its key"
-            fix = "Look at --tls-cert and --tls-key."
+            fix = "Look at --tls-cert, --tls-key and --tls-client-ca."
             raise InvalidParameter(complaint("TLS", got=got, expected=expected, fix=fix)) from error
         return made
 

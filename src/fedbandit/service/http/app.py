@@ -1,18 +1,21 @@
 """The coordinator over HTTP."""
 
 import asyncio
+import json
 import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from http import HTTPStatus
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from fedbandit import wire
 from fedbandit.service.coordinator import Coordinator
@@ -23,11 +26,14 @@ from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.tokens import bearer
 from fedbandit.terms import NAME_RULE, is_name
+from fedbandit.web import gate
+from fedbandit.web.gate import guest_of
 from fedbandit.web.openapi import PAGE_HEADERS
 
 _AGENT = "/v1/models/{model}/agents/{agent}"
 _DRAINED = 2**20  # of a body that is refused, to let its sender read the answer
 _DRAIN_SECONDS = 2.0
+_DIGEST_DIGITS = 64
 _DIGITS = 19  # of the longest number there is any use for
 _log = logging.getLogger("fedbandit.service")
 
@@ -39,30 +45,57 @@ def make_app(store: Store, settings: Settings) -> Starlette:
     return app_of(Coordinator(store, settings))
 
 
-def app_of(coordinator: Coordinator) -> Starlette:
-    """Return the application of a coordinator, which stops with it."""
+def app_of(coordinator: Coordinator, *, watched: bool = True) -> Starlette:
+    """Return the application of a coordinator, which stops with it.
+
+    ``watched``: it has the endpoints for operators too; else they are ``watching_app``'s alone.
+    """
     endpoints = _Endpoints(coordinator)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[Mapping[str, Coordinator]]:
+        noting = asyncio.create_task(coordinator.note_uses())
         yield {"coordinator": coordinator}
+        noting.cancel()
         await coordinator.stop()
 
-    routes = [
+    routes: list[BaseRoute] = [
         Route(f"{_AGENT}/sync", endpoints.sync, methods=["POST"]),
         Route(f"{_AGENT}/state", endpoints.state, methods=["GET"]),
+        Route(f"{_AGENT}/token", endpoints.token, methods=["POST"]),
         Route("/healthz", _alive, methods=["GET"]),
+    ]
+    if watched:
+        routes += _watching_routes(endpoints)
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_handlers(endpoints))
+    app.router.redirect_slashes = False  # it would send agents to the Host that a request names
+    return app
+
+
+def watching_app(coordinator: Coordinator) -> Starlette:
+    """Return an application with the endpoints for operators, for an address of their own."""
+    endpoints = _Endpoints(coordinator)
+    routes = [Route("/healthz", _alive, methods=["GET"]), *_watching_routes(endpoints)]
+    app = Starlette(routes=routes, exception_handlers=_handlers(endpoints))
+    app.router.redirect_slashes = False
+    return app
+
+
+def _watching_routes(endpoints: "_Endpoints") -> list[BaseRoute]:
+    return [
         Route("/readyz", endpoints.ready, methods=["GET"]),
         Route("/metrics", endpoints.metrics, methods=["GET"]),
         Route("/openapi.json", _openapi, methods=["GET"]),
         Route("/docs", _docs, methods=["GET"]),
     ]
-    handlers = {
+
+
+def _handlers(endpoints: "_Endpoints") -> dict[Any, Any]:
+    return {
         Refusal: endpoints.refuse,
         HTTPException: endpoints.refuse_http,
         Exception: endpoints.fail,
     }
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
 
 
 class _Endpoints:
@@ -86,8 +119,9 @@ class _Endpoints:
                 with coordinator.turns.waiting(len(body)):
                     answer = await coordinator.sync(served, agent, body, token=token)
         except Refusal:
-            await coordinator.check_token(token, model=model, agent=agent)
+            await coordinator.authentication.check(token, model=model, agent=agent)
             raise
+        gate.admit(request.scope)  # if it had no token to show
         sent = answer.body
         coordinator.metrics.synced(
             model,
@@ -96,19 +130,44 @@ class _Endpoints:
             sent=len(sent),
             seconds=time.perf_counter() - started,
         )
+        self._note(request, "sync", token, status=200, received=len(body), sent=len(sent))
         return Response(sent, media_type=wire.MEDIA_TYPE)
 
     async def state(self, request: Request) -> Response:
         """Tell an agent the recipe and everything merged."""
         coordinator = self._coordinator
-        model, agent, _ = await self._admitted(request, asked_again=False)
+        model, agent, token = await self._admitted(request, asked_again=False)
         with coordinator.turns.talking(model, agent):
             served = await coordinator.served(model)
             asked = _have(request), _format(request), _since(request)
             body = await coordinator.joined(served, agent, *asked)
+        gate.admit(request.scope)
         coordinator.metrics.count("fedbandit_states_total", model=model)
         coordinator.metrics.count("fedbandit_sent_bytes_total", len(body), model=model)
+        self._note(request, "join", token, status=200, received=0, sent=len(body))
         return Response(body, media_type=wire.MEDIA_TYPE, headers={"Cache-Control": "no-store"})
+
+    async def token(self, request: Request) -> Response:
+        """Exchange an enrolment code, or a token, for a token whose digest the agent sends."""
+        coordinator, guest = self._coordinator, guest_of(request.scope)
+        model, agent = request.path_params["model"], request.path_params["agent"]
+        if coordinator.settings.open:
+            raise Refusal(HTTPStatus.NOT_FOUND, "path", "no tokens are asked for here")
+        secret = bearer(_header(request, b"authorization"))
+        given = await coordinator.authentication.admit_to_enrol(
+            secret, model=model, agent=agent, guest=guest
+        )
+        body = await self._body(request, _DIGEST_DIGITS)
+        if not re.fullmatch(b"[0-9a-f]{64}", body):
+            expected = "expected the SHA-256 of the new token: 64 of 0-9 a-f"
+            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "digest", expected)
+        made = await coordinator.enrol(given, bytes.fromhex(body.decode()))
+        self._note(
+            request, "enrol" if given.code else "renew", given.digest, status=200, made=made.name
+        )
+        return JSONResponse(
+            {"name": made.name, "expires": made.expires}, headers={"Cache-Control": "no-store"}
+        )
 
     async def ready(self, _: Request) -> Response:
         """Say whether syncs would be answered now."""
@@ -118,14 +177,19 @@ class _Endpoints:
     async def metrics(self, request: Request) -> Response:
         """Show the metrics, to admins."""
         secret = bearer(_header(request, b"authorization"))
-        await self._coordinator.admit(secret, model=None, agent=None)
+        guest = guest_of(request.scope)
+        await self._coordinator.authentication.admit(secret, model=None, agent=None, guest=guest)
+        gate.admit(request.scope)
         return Response(await self._coordinator.metrics_text(), media_type=CONTENT_TYPE)
 
     async def refuse(self, request: Request, error: Exception) -> Response:
         """Answer a request that was refused, once its body is read or was waited for."""
         if not isinstance(error, Refusal):
             raise error
-        self._coordinator.metrics.count("fedbandit_refused_total", status=str(int(error.status)))
+        status = int(error.status)
+        self._coordinator.metrics.count("fedbandit_refused_total", status=str(status))
+        if self._coordinator.audit is not None:
+            self._coordinator.audit.refused(_address(request), status, error.field)
         if error.status is not HTTPStatus.REQUEST_TIMEOUT:
             await _drain(request)
         return error.response()
@@ -146,16 +210,25 @@ class _Endpoints:
         _log.error("a %s failed: %s", request.method, type(error).__name__)
         return failed().response()
 
+    def _note(self, request: Request, what: str, digest: bytes | None, **more: object) -> None:
+        """Tell the audit log, if there is one, what was done."""
+        audit = self._coordinator.audit
+        if audit is not None:
+            who = {"token": self._coordinator.authentication.name_of(digest)} if digest else {}
+            named = {name: request.path_params[name] for name in ("model", "agent")}
+            audit.note(what, **{"from": _address(request)}, **named, **who, **more)
+
     async def _admitted(
         self, request: Request, *, asked_again: bool
     ) -> tuple[str, str, bytes | None]:
         """Return model, agent and the digest of a token that is good for them."""
-        self._coordinator.check_crowd()
         model, agent = request.path_params["model"], request.path_params["agent"]
         secret = bearer(_header(request, b"authorization"))
-        token = await self._coordinator.admit(
-            secret, model=model, agent=agent, asked_again=asked_again
+        token = await self._coordinator.authentication.admit(
+            secret, model=model, agent=agent, asked_again=asked_again, guest=guest_of(request.scope)
         )
+        if token is not None:
+            gate.admit(request.scope)
         _check_names(model, agent)
         return model, agent, token
 
@@ -190,11 +263,17 @@ async def _alive(_: Request) -> Response:
 
 
 async def _openapi(_: Request) -> Response:
-    return JSONResponse(DESCRIPTION)
+    return Response(_described()[0], media_type="application/json")
 
 
 async def _docs(_: Request) -> Response:
-    return HTMLResponse(page(DESCRIPTION), headers=PAGE_HEADERS)
+    return HTMLResponse(_described()[1], headers=PAGE_HEADERS)
+
+
+@cache
+def _described() -> tuple[str, str]:
+    """Return the description in JSON and as a page; made once, since anybody may ask."""
+    return json.dumps(DESCRIPTION), page(DESCRIPTION)
 
 
 async def _drain(request: Request) -> None:
@@ -219,6 +298,10 @@ def _header(request: Request, name: bytes) -> str:
         if each == name:
             return str(value, "latin-1")
     return ""
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
 
 
 def _check_names(model: str, agent: str) -> None:

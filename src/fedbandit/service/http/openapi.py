@@ -31,6 +31,7 @@ _FOREIGN: Described = {
     "421": error_of("It was meant for another host; see --allow-host (likewise)."),
 }
 _LATER = error_of("Not now: stopping, too busy, or the store fails.", **{"Retry-After": "seconds"})
+_WRONG = error_of("This address showed too many wrong tokens.", **{"Retry-After": "seconds"})
 _AGENT_ANSWERS: Described = {
     **_FOREIGN,
     "400": error_of("The request ended early."),
@@ -38,7 +39,8 @@ _AGENT_ANSWERS: Described = {
     "404": error_of("No such model (only said if no tokens are asked for)."),
     "422": error_of("A field that cannot be; nothing has changed."),
     "429": error_of(
-        "This agent has too many requests under way, or has used up a quota.",
+        "This agent has too many requests under way, or has used up a quota; or this address has "
+        "shown too many wrong tokens.",
         **{"Retry-After": "seconds"},
     ),
     "503": _LATER,
@@ -93,6 +95,25 @@ _STATE: Described = {
         "409": error_of("The model's recipe cannot be told in this format: upgrade the agent."),
     },
 }
+_TOKEN: Described = {
+    "operationId": "token",
+    "summary": "Exchange an enrolment code, or a token, for a new token.",
+    "description": "The agent draws the token and sends its SHA-256 in hexadecimal. A code is used "
+    "up; a token stays good for a day.",
+    "security": [{"token": []}],
+    "requestBody": {
+        "description": "the digest",
+        "content": {"text/plain": {"schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}},
+        "required": True,
+    },
+    "responses": {
+        "200": json_of("The name of the token, and when it expires.", {"type": "object"}),
+        **_AGENT_ANSWERS,
+        "408": error_of("The body came too slowly."),
+        "409": error_of("This digest is there already."),
+        "413": error_of("More bytes than a digest has."),
+    },
+}
 DESCRIPTION: Final[Described] = {
     "openapi": "3.1.0",
     "info": {
@@ -108,6 +129,10 @@ DESCRIPTION: Final[Described] = {
         "/v1/models/{model}/agents/{agent}/state": {
             "parameters": [_name("model"), _name("agent")],
             "get": _STATE,
+        },
+        "/v1/models/{model}/agents/{agent}/token": {
+            "parameters": [_name("model"), _name("agent")],
+            "post": _TOKEN,
         },
         "/healthz": {
             "get": {
@@ -135,6 +160,7 @@ DESCRIPTION: Final[Described] = {
                 "responses": {
                     "200": {"description": "text", "content": {"text/plain": _TEXT}},
                     "401": error_of("No admin's token."),
+                    "429": _WRONG,
                     "503": _LATER,
                     **_FOREIGN,
                 },

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from fedbandit.errors import StoreError
-from fedbandit.service.merging.sync import has_merged, settle
+from fedbandit.service.merging.sync import WorkerExited, has_merged, settle
 
 _LENGTH = struct.Struct("<Q")
 _log = logging.getLogger("fedbandit.service")
@@ -48,11 +47,11 @@ class Frames:
             yield message
 
 
-def exited(why: str = "") -> StoreError:
+def exited(why: str = "") -> WorkerExited:
     """Return the error of whatever a worker was asked and did not answer."""
     because = f" ({why})" if why else ""
     message = f"The merge worker exited{because}; it is being restarted."
-    return StoreError(f"{message} If that repeats, look at the log and at the memory left.")
+    return WorkerExited(f"{message} If that repeats, look at the log and at the memory left.")
 
 
 class WorkerLink(asyncio.Protocol):

@@ -61,6 +61,10 @@ class MergeFailed(Exception):
     """Merging failed by a defect in this program. The log has the name of the error."""
 
 
+class WorkerExited(StoreError):
+    """The process that merges ended before it answered; another one is started."""
+
+
 class NotInTime(StoreError):
     """No answer in time to whether a batch could be merged; merging may just take long."""
 

@@ -9,6 +9,7 @@ SIGTERM, which a terminal or a service manager sends to both processes: the coor
 it ends.
 """
 
+import ctypes
 import logging
 import os
 import signal
@@ -32,11 +33,13 @@ from fedbandit.service.storage.opening import open_store
 Reply = list[Outcome] | Exception | None
 _CHECK = ModelRef("", ""), SyncRequest("", b"")  # what a check of the store is queued as
 _READ_AHEAD = 2**20
+_PR_SET_PDEATHSIG = 1
 _log = logging.getLogger("fedbandit.service")
 
 
 def main() -> None:
     """Merge until the coordinator closes its end."""
+    _end_with_the_coordinator()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
@@ -44,6 +47,16 @@ def main() -> None:
     merge_once()
     with socket.socket(fileno=sys.stdin.fileno()) as link, threadpool_limits(limits=1):
         _Worker(link).run()
+
+
+def _end_with_the_coordinator() -> None:
+    """Have Linux kill this process when the one that started it ends, whatever it does then.
+
+    What it would still write was acknowledged to no agent, and a backup may be restored meanwhile.
+    Elsewhere it ends once it finds the link closed.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class _Worker:
@@ -67,7 +80,7 @@ class _Worker:
             opening = next(self._frames.received(data), None)
         number, url = opening
         try:
-            store = open_store(url)
+            store = open_store(url, serving="worker")
         except LocalError as error:
             self._send("", [number], StoreError(str(error)))
             return

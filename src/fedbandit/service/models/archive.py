@@ -82,6 +82,10 @@ class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str | None
     agent: str | None
     created: float
+    expires: float | None = None
+    used: float | None = None
+    lifetime: float | None = None
+    code: bool = False
 
 
 class _Archive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

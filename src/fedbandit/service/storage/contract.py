@@ -9,7 +9,7 @@ the number of models and agents, not on the number of uploads.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.history import HOURLY, History, Part, Snapshot
@@ -53,6 +53,9 @@ class Token:
     """Who may talk: the SHA-256 of a token, and the one agent of the one model that it opens.
 
     ``name`` is what people call it by; it is not secret. An admin token has no model and no agent.
+    Times are in seconds since 1970: ``expires``, and ``used`` last, to a minute or so; None for
+    never. ``lifetime``: seconds that a successor is good for; None for ever. ``code``: it opens
+    nothing, and can be exchanged for a token, once.
     """
 
     digest: bytes
@@ -60,6 +63,22 @@ class Token:
     model: str | None
     agent: str | None
     created: float
+    expires: float | None = None
+    used: float | None = None
+    lifetime: float | None = None
+    code: bool = False
+
+    def is_over(self, now: float) -> bool:
+        """Return whether it has expired."""
+        return self.expires is not None and self.expires <= now
+
+
+MOST_TOKENS: Final = 16
+"""Tokens that an agent can have by exchanging one for another, so that none fills the store."""
+
+
+class TooManyTokens(Exception):
+    """An agent has as many tokens as it may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +111,10 @@ class Locked(Protocol):
         ...
 
     def opened(self, digests: Collection[bytes]) -> dict[bytes, str]:
-        """Return the agents of this model that tokens open, by digest; leave unknown ones out."""
+        """Return the agents of this model that tokens open now, by digest.
+
+        Unknown and expired ones are left out, and so are codes.
+        """
         ...
 
     def merged_uploads(self, agents: Collection[str]) -> dict[str, MergedUploads]:
@@ -229,6 +251,10 @@ class Store(Protocol):
         """Return the merged uploads of one agent, which may be none."""
         ...
 
+    def tallies(self) -> dict[str, int]:
+        """Return how many uploads were merged by the records of all agents, by model."""
+        ...
+
     def archive(self, name: str) -> Archive:
         """Return a model with all that belongs to it."""
         ...
@@ -251,6 +277,20 @@ class Store(Protocol):
 
     def revoke(self, name: str) -> None:
         """Delete a token by its name."""
+        ...
+
+    def succeed(self, digest: bytes, successor: Token, *, ends: float | None) -> bool:
+        """Add a successor to the token with this digest; return False if there is no such token.
+
+        The old one expires at ``ends``, unless it does before; None: it is deleted. Of several that
+        ask at once for a token that is deleted, one gets a successor. Expired tokens of the same
+        agent are deleted. Raises TooManyTokens, and changes nothing, if it has ``MOST_TOKENS``
+        others.
+        """
+        ...
+
+    def note_uses(self, uses: Mapping[bytes, float]) -> None:
+        """Note when tokens were last used, by digest; leave unknown ones out."""
         ...
 
     def ping(self) -> None:

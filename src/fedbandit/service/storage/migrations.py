@@ -14,7 +14,7 @@ from fedbandit.service.models.model import current_fingerprint
 from fedbandit.service.storage.database import Database, Session
 from fedbandit.service.storage.past import add_past
 
-SCHEMA: Final = 5
+SCHEMA: Final = 6
 
 
 def _identify_by_what_decides(session: Session) -> None:
@@ -27,9 +27,18 @@ def _identify_by_what_decides(session: Session) -> None:
             session.run("UPDATE models SET fingerprint = ? WHERE name = ?", (new, name))
 
 
+def _let_tokens_live(session: Session) -> None:
+    """5 to 6: tokens expire, are noted when used, have successors; some are enrolment codes."""
+    real, integer = session.dialect.real, session.dialect.integer
+    for column in (f"expires {real}", f"used {real}", f"lifetime {real}"):
+        session.run(f"ALTER TABLE tokens ADD COLUMN {column}")
+    session.run(f"ALTER TABLE tokens ADD COLUMN code {integer} NOT NULL DEFAULT 0")
+
+
 MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
     3: _identify_by_what_decides,
     4: add_past,
+    5: _let_tokens_live,
 }
 
 

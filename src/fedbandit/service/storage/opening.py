@@ -1,6 +1,7 @@
 """Stores by URL."""
 
 from pathlib import Path
+from typing import Literal
 
 from fedbandit.errors import StoreError, complaint
 from fedbandit.service.storage.contract import Store
@@ -11,17 +12,24 @@ _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
 
 
-def open_store(url: str, *, create: bool = False) -> Store:
-    """Open the store that a URL names; with ``create``, make its file or tables if need be."""
-    return SqlStore(open_database(url, create=create), create=create)
+Serving = Literal["coordinator", "worker"]
 
 
-def open_database(url: str, *, create: bool) -> Database:
+def open_store(url: str, *, create: bool = False, serving: Serving | None = None) -> Store:
+    """Open the store that a URL names; with ``create``, make its file or tables if need be.
+
+    ``serving``: hold the lock of those that serve a file, until it is closed. A coordinator waits
+    until all others, and their workers, have let go of it, and raises StoreError if they do not.
+    """
+    return SqlStore(open_database(url, create=create, serving=serving), create=create)
+
+
+def open_database(url: str, *, create: bool, serving: Serving | None = None) -> Database:
     """Return the database that a URL names; with ``create``, its file need not exist yet."""
     if url.startswith(_SQLITE) and url != _SQLITE:
         from fedbandit.service.storage.sqlite import Sqlite
 
-        return Sqlite(Path(url.removeprefix(_SQLITE)), create=create)
+        return Sqlite(Path(url.removeprefix(_SQLITE)), create=create, serving=serving)
     if url.startswith(_POSTGRES):
         from fedbandit.service.storage.postgres import Postgres
 

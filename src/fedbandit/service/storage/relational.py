@@ -1,5 +1,6 @@
 """The store in SQL, on any ``Database``. What each method promises is written in ``contract``."""
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple
@@ -12,7 +13,13 @@ from fedbandit.errors import InvalidParameter, complaint, unknown
 from fedbandit.service.models.deduplication import Life, MergedUploads, UnreadableUploads
 from fedbandit.service.models.history import History
 from fedbandit.service.models.quotas import Quotas, Spent
-from fedbandit.service.storage.contract import Archive, Model, Token
+from fedbandit.service.storage.contract import (
+    MOST_TOKENS,
+    Archive,
+    Model,
+    Token,
+    TooManyTokens,
+)
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey
 from fedbandit.service.storage.migrations import SCHEMA, migrate
 from fedbandit.service.storage.past import SqlPast, add_past
@@ -29,7 +36,8 @@ _TABLES = (
         digest {blob} NOT NULL, state {blob} NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS tokens (
         digest {blob} PRIMARY KEY, name TEXT NOT NULL UNIQUE, model TEXT, agent TEXT,
-        created {real} NOT NULL)""",
+        created {real} NOT NULL, expires {real}, used {real}, lifetime {real},
+        code {integer} NOT NULL DEFAULT 0)""",
     """CREATE TABLE IF NOT EXISTS agents (
         model TEXT NOT NULL, agent TEXT NOT NULL, known {integer} NOT NULL,
         floor {integer} NOT NULL, uploads {integer} NOT NULL, observations {integer} NOT NULL,
@@ -40,7 +48,8 @@ _MODEL = (
     "name, incarnation, recipe, params, fingerprint, "
     "arm_norm, reward, most, version, count, created, rules, mass, snapshot, set_back, told"
 )
-_TOKEN = "digest, name, model, agent, created"
+_TOKEN = "digest, name, model, agent, created, expires, used, lifetime, code"
+_TOKEN_INSERT = f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _AGENT = (
     "lives, known, floor, uploads, observations, received, seen, since, mass, "
     "spent_observations, spent_uploads, spent_at, loose, quarantined"
@@ -119,6 +128,12 @@ class SqlStore:
         with self._database.session("snapshot") as session:
             return _select_merged(session, model, [agent]).get(agent, MergedUploads())
 
+    def tallies(self) -> dict[str, int]:
+        """Return how many uploads were merged by the records of all agents."""
+        with self._database.session("read") as session:
+            rows = session.run("SELECT model, SUM(uploads) FROM agents GROUP BY model")
+        return {model: int(uploads) for model, uploads in rows}
+
     def archive(self, name: str) -> Archive:
         """Return a model with all that belongs to it."""
         with self._database.session("snapshot") as session:
@@ -138,10 +153,7 @@ class SqlStore:
         with self._writing(f"Model {archive.model.name!r}, or one of its tokens") as session:
             _insert_model(session, archive.model, archive.state)
             _upsert_merged(session, archive.model.name, archive.merged)
-            session.run_many(
-                f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)",
-                [_token_values(token) for token in archive.tokens],
-            )
+            session.run_many(_TOKEN_INSERT, [_token_values(token) for token in archive.tokens])
             past = SqlPast(session, archive.model.name)
             past.add_parts(archive.parts)
             past.write_groups(archive.groups)
@@ -151,9 +163,7 @@ class SqlStore:
         with self._writing(f"Token {token.name!r}") as session:
             if token.model is not None:
                 _select_model(session, token.model, lock=session.dialect.lock)
-            session.run(
-                f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)", _token_values(token)
-            )
+            session.run(_TOKEN_INSERT, _token_values(token))
 
     def token(self, digest: bytes) -> Token | None:
         """Return the token with this digest, or None."""
@@ -173,6 +183,28 @@ class SqlStore:
             if not session.run("DELETE FROM tokens WHERE name = ? RETURNING name", (name,)):
                 names = [row[0] for row in session.run("SELECT name FROM tokens")]
                 raise unknown("token", name, names)
+
+    def succeed(self, digest: bytes, successor: Token, *, ends: float | None) -> bool:
+        """Add a successor to a token, which ends then, or is deleted."""
+        with self._writing(f"Token {successor.name!r}") as session:
+            lock = session.dialect.lock
+            found = session.run(f"SELECT expires FROM tokens WHERE digest = ?{lock}", (digest,))
+            if not found:
+                return False
+            if successor.agent is not None:
+                _make_room_for_token(session, successor.model, successor.agent)
+            session.run(_TOKEN_INSERT, _token_values(successor))
+            if ends is None:
+                session.run("DELETE FROM tokens WHERE digest = ?", (digest,))
+            elif found[0][0] is None or found[0][0] > ends:
+                session.run("UPDATE tokens SET expires = ? WHERE digest = ?", (ends, digest))
+        return True
+
+    def note_uses(self, uses: Mapping[bytes, float]) -> None:
+        """Note when tokens were last used."""
+        with self._database.session("write") as session:
+            rows = [(when, digest) for digest, when in sorted(uses.items())]
+            session.run_many("UPDATE tokens SET used = ? WHERE digest = ?", rows)
 
     def ping(self) -> None:
         """Raise StoreError unless the store can be read and written, the disk included."""
@@ -211,8 +243,9 @@ class LockedModel:
         if not digests:
             return {}
         rows = self._session.run(
-            f"SELECT digest, agent FROM tokens WHERE digest IN ({_places(digests)}) AND model = ?",
-            [*digests, self.model.name],
+            f"SELECT digest, agent FROM tokens WHERE digest IN ({_places(digests)}) AND model = ? "
+            "AND code = 0 AND (expires IS NULL OR expires > ?)",
+            [*digests, self.model.name, time.time()],
         )
         return {bytes(digest): agent for digest, agent in rows}
 
@@ -263,6 +296,14 @@ def _create_tables(database: Database) -> None:
             session.run(table.format(**words))
         add_past(session)
         session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
+
+
+def _make_room_for_token(session: Session, model: str | None, agent: str) -> None:
+    """Delete an agent's expired tokens; raise TooManyTokens if it still has too many."""
+    whose = "FROM tokens WHERE model = ? AND agent = ?"
+    session.run(f"DELETE {whose} AND expires <= ?", (model, agent, time.time()))
+    if session.run(f"SELECT COUNT(*) {whose}", (model, agent))[0][0] > MOST_TOKENS:
+        raise TooManyTokens
 
 
 def _insert_model(session: Session, model: Model, state: bytes) -> None:
@@ -372,9 +413,21 @@ def _model(row: Sequence[Any]) -> Model:
 
 
 def _token(row: Row) -> Token:
-    digest, name, model, agent, created = row
-    return Token(digest=bytes(digest), name=name, model=model, agent=agent, created=created)
+    digest, name, model, agent, created, expires, used, lifetime, code = row
+    return Token(
+        digest=bytes(digest),
+        name=name,
+        model=model,
+        agent=agent,
+        created=created,
+        expires=expires,
+        used=used,
+        lifetime=lifetime,
+        code=bool(code),
+    )
 
 
 def _token_values(token: Token) -> tuple[Any, ...]:
-    return (token.digest, token.name, token.model, token.agent, token.created)
+    whom = (token.digest, token.name, token.model, token.agent)
+    when = (token.created, token.expires, token.used, token.lifetime)
+    return (*whom, *when, int(token.code))

@@ -1,13 +1,15 @@
 """SQLite: one file, in write-ahead mode, with every commit on disk before it is acknowledged."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from fedbandit import file_lock
 from fedbandit.errors import StoreError
 from fedbandit.service.storage.database import Dialect, Kind, Row, TakenKey
 
@@ -41,12 +43,19 @@ class Sqlite:
 
     writers = 1
 
-    def __init__(self, path: Path, *, create: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        create: bool,
+        serving: Literal["coordinator", "worker"] | None = None,
+    ) -> None:
         self._path, self._create = path, create
         self._idle: list[sqlite3.Connection] = []
         self._writing = Lock()
         if not create and not path.is_file():
             raise _no_store(path, "no such file")
+        self._held = None if serving is None else _hold(path, alone=serving == "coordinator")
 
     @contextmanager
     def session(self, kind: Kind) -> Iterator[_SqliteSession]:
@@ -62,6 +71,9 @@ class Sqlite:
         """Close the connections; the last one to go folds the log into the file."""
         while idle := self._idle_one():
             idle.close()
+        held, self._held = self._held, None
+        if held is not None:
+            file_lock.release(held)
 
     @contextmanager
     def _turn_to_write(self) -> Iterator[None]:
@@ -101,6 +113,8 @@ class Sqlite:
             return None
 
     def _connect(self) -> sqlite3.Connection:
+        if self._create:
+            _make_private(self._path)
         connection = sqlite3.connect(
             self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
         )
@@ -113,6 +127,34 @@ class Sqlite:
             connection.close()
             raise
         return connection
+
+
+def _hold(path: Path, *, alone: bool) -> int:
+    """Lock the file beside a store that those who serve it share.
+
+    A coordinator has to be ``alone`` when it comes: a worker that outlives its coordinator might
+    still write, and what it writes belongs to the file as it was before a backup was restored.
+    """
+    lock, give_up = path.with_name(f"{path.name}.lock"), time.monotonic() + _PATIENCE
+    while True:
+        try:
+            held = file_lock.acquire(lock, shared=not alone)
+        except OSError as error:
+            raise _failed(path, f"unable to open {lock}: {error.strerror or error}") from error
+        if held is not None and (not alone or file_lock.share(held)):
+            return held
+        if held is not None:
+            file_lock.release(held)
+        if time.monotonic() > give_up:
+            fix = "Stop it first; several coordinators need PostgreSQL."
+            raise StoreError(f"Another coordinator serves sqlite:///{path}. {fix}")
+        time.sleep(0.02)
+
+
+def _make_private(path: Path) -> None:
+    """Create the file for its owner alone; SQLite gives the log beside it the same rights."""
+    with suppress(OSError):  # it is there, or SQLite says better what is wrong
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode=0o600))
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

@@ -1,0 +1,125 @@
+"""A flood of connections without a token: ``python -m tests.web.flood KIND HOST PORT NUMBER``.
+
+Keeps NUMBER connections of one kind open, each replaced by another one as soon as it ends, until it
+is killed. Prints a line once that many were opened. It is a program of its own, so that honest
+agents beside it have an interpreter to themselves.
+"""
+
+import asyncio
+import os
+import resource
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+PATH = "/v1/models/news/agents/phone/sync"
+
+
+def _head(method: str, path: str, *fields: str) -> bytes:
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *fields, "", ""]).encode()
+
+
+def _wrong_token(length: int) -> bytes:
+    secret = os.urandom(32).hex()
+    fields = ("Content-Type: application/vnd.fedbandit", f"Content-Length: {length}")
+    return _head("POST", PATH, f"Authorization: Bearer {secret}", *fields)
+
+
+def _client_hello() -> bytes:
+    to, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(to, out).do_handshake()
+    return out.read()
+
+
+KINDS: dict[str, Callable[[], bytes]] = {
+    "silent": lambda: b"",
+    "half-head": lambda: b"POST /v1/mod",
+    "large-head": lambda: b"POST / HTTP/1.1\r\nX: " + b"x" * 15_000,
+    "wrong-token": lambda: _wrong_token(4) + b"body",
+    "slow-body": lambda: _wrong_token(10_000) + b"begins",
+    "unread": lambda: _head("GET", "/openapi.json") * 100,
+    "half-answered": lambda: _head("GET", "/healthz") + b"GET /heal",
+    "garbage": lambda: os.urandom(2000),
+    "client-hello": _client_hello,
+}
+"""What each connection says. Then it waits, without reading, until it is cut off."""
+
+
+SHAKEN = {"shaken": lambda: b"", "shaken-half-head": KINDS["half-head"]} | {
+    f"shaken-{kind}": KINDS[kind] for kind in ("wrong-token", "unread")
+}
+"""What each connection says once TLS is set up."""
+
+
+async def _keep_shaken(kind: str, place: tuple[str, int], opened: Callable[[], None]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    while True:
+        opened()
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection(*place, ssl=context)
+            writer.write(SHAKEN[kind]())
+            while await reader.read(4096):
+                pass
+            writer.close()
+        await asyncio.sleep(0.001)
+
+
+async def _keep(kind: str, place: tuple[str, int], opened: Callable[[], None]) -> None:
+    loop, say = asyncio.get_running_loop(), KINDS[kind]
+    while True:
+        with socket.socket() as connection:
+            connection.setblocking(False)
+            with suppress(OSError):
+                await loop.sock_connect(connection, place)
+                opened()
+                await loop.sock_sendall(connection, say())
+                await _end_of(connection, reading=kind not in ("unread",))
+        await asyncio.sleep(0.001)
+
+
+async def _end_of(connection: socket.socket, *, reading: bool) -> None:
+    loop = asyncio.get_running_loop()
+    while reading and await loop.sock_recv(connection, 4096):
+        pass
+    while not reading:
+        await asyncio.sleep(1.0)
+        connection.send(b"")
+
+
+async def _flood(kind: str, host: str, port: int, number: int) -> None:
+    count = 0
+
+    def opened() -> None:
+        nonlocal count
+        count += 1
+        if count == number:
+            print("flooding", flush=True)
+
+    keep = _keep_shaken if kind in SHAKEN else _keep
+    await asyncio.gather(*(keep(kind, (host, port), opened) for _ in range(number)))
+
+
+@contextmanager
+def flood(kind: str, host: str, port: int, number: int) -> Iterator[None]:
+    """Flood a server while a block runs, which begins once that many connections were opened."""
+    command = [sys.executable, "-m", "tests.web.flood", kind, host, str(port), str(number)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "flooding\n"
+            yield
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    asyncio.run(_flood(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
