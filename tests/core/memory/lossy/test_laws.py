@@ -16,7 +16,8 @@ from fedbandit.core.memory.lossy.fitted import (
     least_trace,
     upload_charge,
 )
-from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
+from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows, nothing_lost
+from fedbandit.errors import InvalidMessage
 from tests.core.memory.lossy.trees import arms, grown, unplayed_bound, violation
 
 Array = NDArray[np.float64]
@@ -200,3 +201,11 @@ def upload_of(recipe: fb.Recipe) -> object:
     agent = recipe.agent(0)
     agent.observe(np.ones(recipe.dimension), 1.0)
     return agent.collect().summary
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3), (3, 3)])
+def test_a_matrix_of_another_shape_is_refused(shape: tuple[int, int]) -> None:
+    agent = fb.FSCLB.lean(dimension=4, agents=2).agent(0)
+    summary = LossyGram(np.zeros(shape), np.zeros(4), 0.0)
+    with pytest.raises(InvalidMessage):
+        agent.receive(fb.Download(fb.Statistics(summary, np.zeros(4), 3), 1))

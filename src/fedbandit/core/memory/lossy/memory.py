@@ -276,4 +276,6 @@ def _root_mean_square(statistics: Statistics, base: Base) -> float:
 
 
 def _is_symmetric(matrix: Array) -> bool:
-    return matrix.ndim == 2 and bool(np.abs(matrix - matrix.T).max() <= 1e-9 * np.abs(matrix).max())
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        return False
+    return bool(np.abs(matrix - matrix.T).max() <= 1e-9 * np.abs(matrix).max())
