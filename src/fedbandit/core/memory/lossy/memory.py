@@ -37,7 +37,7 @@ CARRIED: Final = 4.0
 """How far corrections may move the moment of an upload, see ``LossyMemory.moment_error``."""
 
 _FAINT = 0.02  # rows that add less than this share of the ridge to the bound are not sent
-_LARGEST = 1e75  # entry of a row or a bound
+_LARGEST = 1e75  # entry of a row; squares, in matrices and bounds, are below that of this
 _MOST_ROUNDINGS = 4
 _ROUNDING = 1e-12  # of the moment: a correction as short is no correction
 
@@ -220,24 +220,30 @@ class LossyMemory:
         match summary:
             case Fitted():
                 shaped = self.rounds and len(summary.codes) < self.size
-                numbers = summary.rows
+                numbers, most = summary.rows, _LARGEST
             case LossyRows():
-                shaped, numbers = len(summary.rows) < self.server_size, summary.rows
+                shaped = len(summary.rows) < max(self.server_size, self._most_pending)
+                numbers, most = summary.rows, _LARGEST
             case LossyGram():
                 shaped = self.server_size > self.dimension and _is_symmetric(summary.matrix)
-                numbers = summary.matrix
+                numbers, most = summary.matrix, _LARGEST**2
             case _:
                 return False
         return bool(
             shaped
             and summary.dimension == self.dimension
             and numbers.dtype == np.float64
-            and (np.abs(numbers) < _LARGEST).all()
+            and (np.abs(numbers) < most).all()
             and summary.bound.shape == (self.dimension,)
-            and ((summary.bound >= 0.0) & (summary.bound < _LARGEST)).all()
-            and 0.0 <= summary.lost < _LARGEST
+            and ((summary.bound >= 0.0) & (summary.bound < _LARGEST**2)).all()
+            and 0.0 <= summary.lost < _LARGEST**2
             and 1.0 <= summary.weight <= ((1.0 + ETA) ** _MOST_ROUNDINGS if self.rounds else 1.0)
         )
+
+    @property
+    def _most_pending(self) -> int:
+        """One more row than pending observations have at most."""
+        return min(self.buffer, self.dimension + 1)
 
     def pack(self, summary: LossyRows | LossyGram, /) -> State:
         """Return rows or matrix, bound, lost and weight."""
