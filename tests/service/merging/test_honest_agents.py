@@ -36,7 +36,9 @@ def delivered(served: Served, server: fb.Server, learner: Learner) -> None:
     box = learner.outbox
     assert box.in_flight is not None
     sync = wire.Sync(learner.fingerprint, box.life, box.sequence, box.in_flight)
-    read = wire.decode_sync(wire.encode_sync(sync))
+    body = wire.encode_sync(sync)
+    assert len(body) <= served.largest_body
+    read = wire.decode_sync(body)
     check_sync(served, read)
     merge(served.recipe, server, [read.upload])
     whole = wire.encode(server.whole())
@@ -133,3 +135,25 @@ def test_a_life_that_starts_offline_keeps_everything_it_has_joined() -> None:
     kept, misfits = learner.within(wire.Limits(arm_norm=1.0, reward=1.0, count=10**6))
     assert misfits == []
     assert kept.observations == 300
+
+
+@pytest.mark.parametrize("wired", ["float64", "fitted"])
+def test_an_upload_of_d_rows_is_not_too_long(wired: Literal["float64", "fitted"]) -> None:
+    d = 120
+    recipe = fb.FSCLB(
+        dimension=d,
+        sketch_size=d + 1,
+        agents=2,
+        alpha=1e9,
+        estimate="corrected",
+        cadence="buffered",
+        compensation="coordinates",
+        wire=wired,
+    )
+    served = Served(new_model("news", recipe)[0], recipe)
+    learner = Learner.fresh(recipe, bytes(16))
+    for arm in np.random.default_rng(0).standard_normal((d + 9, d)):
+        learner.observe(1e5 * arm / np.linalg.norm(arm), 1.0)
+    learner.flush()
+    while learner.outbox.waiting:
+        delivered(served, recipe.server(), learner)
