@@ -167,7 +167,8 @@ class LossyMemory:
         n observations with rewards of about r have a loss E <= max(c) I with
         theta'^T E theta' <= sum <theta', x>^2, about n r^2 where theta' predicts rewards no larger
         than those that were seen. So |E theta'| is about r sqrt(n max c). A theta' for which it
-        is four times as long predicts nonsense: agents cut the correction there, and count it.
+        is four times as long predicts nonsense, or features differ so much in size that rounding
+        moves more than that: agents cut the correction there, and count it.
         """
         if not self.corrected:
             return 0.0
