@@ -187,8 +187,8 @@ def forgotten(twin: Twin) -> MergedUploads:
     """Return the ledger once eight other lives have come and uploaded."""
     ledger = twin.ledger
     for life in range(KEPT):
-        about = {"born": ledger.known, "sequence": 1, "version": twin.server.version + life}
-        ledger = ledger.noting(bytes([life] * 16), **about)
+        version = twin.server.version + life
+        ledger = ledger.noting(bytes([life] * 16), born=ledger.known, sequence=1, version=version)
     return ledger
 
 

@@ -89,7 +89,9 @@ class Twin:
         if version is None:
             self.server.receive(sync.upload)
             version = self.server.version
-            self.ledger = self.ledger.noting(sync.life, version=version, **who)
+            self.ledger = self.ledger.noting(
+                sync.life, born=sync.born, sequence=sync.sequence, version=version
+            )
         number, download = sync.sequence + self.beside, self.server.download()
         answer = wire.Synced(self.fingerprint, merged, number, version, download)
         return wire.encode_synced(answer)

@@ -83,7 +83,7 @@ class Uploader:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not self.stopped:
             try:
-                status, data = _post(self.where(), sync_path(agent=self.agent), body)
+                status, data = post_once(self.where(), sync_path(agent=self.agent), body)
             except (OSError, http.client.HTTPException):
                 time.sleep(0.02)
                 continue
@@ -98,7 +98,8 @@ class Uploader:
         return None
 
 
-def _post(address: str, path: str, body: bytes) -> tuple[int, bytes]:
+def post_once(address: str, path: str, body: bytes) -> tuple[int, bytes]:
+    """Post a body over a connection of its own; return status and answer."""
     place = urlsplit(address)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=10)
     try:

@@ -1,15 +1,17 @@
 """A store without SQL, as somebody else would write it: everything in one dictionary."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from threading import RLock
 
 from fedbandit.errors import InvalidParameter, unknown
 from fedbandit.service.models.deduplication import MergedUploads
+from fedbandit.service.models.history import History, Part, Snapshot
+from fedbandit.service.models.quotas import Quotas
 from fedbandit.service.storage.contract import Archive, Model, Token
+from fedbandit.wire import Limits
 
 
 @dataclass
@@ -17,15 +19,26 @@ class Place:
     """Where things are kept; several stores may be open on one place."""
 
     models: dict[str, Archive] = field(default_factory=dict)
+    pasts: dict[str, "Past"] = field(default_factory=dict)
     admins: dict[str, Token] = field(default_factory=dict)
     lock: RLock = field(default_factory=RLock)
 
 
 @dataclass
+class Past:
+    """Snapshots and their states by version, and parts."""
+
+    kept: dict[int, tuple[Snapshot, bytes]] = field(default_factory=dict)
+    made: dict[tuple[str, int], Part] = field(default_factory=dict)
+    groups: dict[int | None, dict[int, bytes]] = field(default_factory=dict)
+
+
+@dataclass
 class LockedModel:
-    """A model that is locked; ``new`` is what takes its place at the end."""
+    """A model that is locked; ``new`` and ``new_past`` are what takes its place at the end."""
 
     new: Archive
+    new_past: Past
 
     @property
     def model(self) -> Model:
@@ -45,11 +58,76 @@ class LockedModel:
         return {agent: self.new.merged.get(agent, MergedUploads()) for agent in agents}
 
     def write(
-        self, *, state: bytes, version: int, count: int, merged: Mapping[str, MergedUploads]
+        self,
+        *,
+        state: bytes,
+        version: int,
+        count: int,
+        merged: Mapping[str, MergedUploads],
+        mass: float | None = None,
+        set_back: int | None = None,
+        told: bytes | None = None,
     ) -> None:
-        model = replace(self.new.model, version=version, count=count)
+        old = self.new.model
+        model = replace(
+            old,
+            version=version,
+            count=count,
+            mass=old.mass if mass is None else mass,
+            set_back=old.set_back if set_back is None else set_back,
+            told=old.told if told is None else told,
+        )
         merged = {**self.new.merged, **merged}
         self.new = replace(self.new, model=model, state=state, merged=merged)
+
+    def set_rules(self, *, limits: Limits, quotas: Quotas, history: History) -> None:
+        model = replace(self.new.model, limits=limits, quotas=quotas, history=history)
+        self.new = replace(self.new, model=model)
+
+    @property
+    def past(self) -> "LockedModel":
+        return self
+
+    def groups(self, snapshot: int | None = None) -> dict[int, bytes]:
+        return {**self.new_past.groups.get(snapshot, {})}
+
+    def write_groups(self, states: Mapping[int, bytes]) -> None:
+        self.new_past.groups[None] = self.groups() | {**states}
+
+    def take_snapshot(self, at: float) -> None:
+        self.new_past.groups[self.new.model.version] = self.groups()
+        model, state = self.new.model, self.new.state
+        taken = Snapshot(model.version, model.count, at, len(state))
+        self.new_past.kept[model.version] = taken, state
+        self.new = replace(self.new, model=replace(model, snapshot=at))
+
+    def snapshots(self) -> list[Snapshot]:
+        return [self.new_past.kept[version][0] for version in sorted(self.new_past.kept)]
+
+    def snapshot_state(self, version: int) -> bytes:
+        if version not in self.new_past.kept:
+            raise unknown("version", str(version), map(str, self.new_past.kept))
+        return self.new_past.kept[version][1]
+
+    def drop_snapshots(self, versions: Collection[int]) -> None:
+        for version in versions:
+            self.new_past.kept.pop(version, None)
+            self.new_past.groups.pop(version, None)
+
+    def add_parts(self, parts: Sequence[Part]) -> None:
+        self.new_past.made |= {(each.agent, each.last): each for each in parts}
+
+    def parts(self, agent: str) -> list[Part]:
+        return [each for each in self.all_parts() if each.agent == agent]
+
+    def all_parts(self) -> Iterator[Part]:
+        return iter([self.new_past.made[key] for key in sorted(self.new_past.made)])
+
+    def drop_parts(self, agent: str | None, *, after: int, upto: int | None) -> None:
+        for key in [*self.new_past.made]:
+            late = upto is not None and key[1] > upto
+            if agent in (None, key[0]) and key[1] > after and not late:
+                del self.new_past.made[key]
 
 
 class MemoryStore:
@@ -75,13 +153,19 @@ class MemoryStore:
 
     def delete(self, name: str) -> None:
         del self._place.models[self.model(name).name]
+        self._place.pasts.pop(name, None)
 
     @contextmanager
     def lock(self, name: str) -> Iterator[LockedModel]:
         with self._place.lock:
-            locked = LockedModel(self.archive(name))
+            past = self._place.pasts.get(name, Past())
+            copied = Past({**past.kept}, {**past.made}, {**past.groups})
+            locked = LockedModel(self.archive(name), copied)
             yield locked
-            self._place.models[name] = locked.new
+            self._place.models[name], self._place.pasts[name] = locked.new, locked.new_past
+
+    def agents(self, model: str) -> dict[str, MergedUploads]:
+        return {**self.archive(model).merged}
 
     def merged_uploads(self, model: str, agent: str) -> MergedUploads:
         found = self._place.models.get(model)
@@ -90,7 +174,10 @@ class MemoryStore:
     def archive(self, name: str) -> Archive:
         if name not in self._place.models:
             raise unknown("model", name, self._place.models)
-        return copy(self._place.models[name])
+        past = self._place.pasts.get(name, Past())
+        parts = [past.made[key] for key in sorted(past.made)]
+        groups = past.groups.get(None, {})
+        return replace(self._place.models[name], parts=parts, groups=groups)
 
     def install(self, archive: Archive) -> None:
         with self._place.lock:
@@ -98,6 +185,8 @@ class MemoryStore:
             if archive.model.name in self._place.models or taken:
                 raise InvalidParameter(f"Model {archive.model.name!r} exists already.")
             self._place.models[archive.model.name] = archive
+            made = {(each.agent, each.last): each for each in archive.parts}
+            self._place.pasts[archive.model.name] = Past({}, made, {None: {**archive.groups}})
 
     def add_token(self, token: Token) -> None:
         with self._place.lock:

@@ -30,7 +30,7 @@ from fedbandit.testing import (
 )
 from fedbandit.testing.recipe_contract import Build
 from fedbandit.testing.transport_contract import RECIPE
-from tests.testing.memory_store import LockedModel, MemoryStore, Place
+from tests.testing.memory_store import LockedModel, MemoryStore, Past, Place
 
 
 class TestMemoryStore(StoreContract):
@@ -45,7 +45,7 @@ class Hasty(MemoryStore):
 
     @contextmanager
     def lock(self, name: str) -> Iterator[LockedModel]:
-        locked = LockedModel(self.archive(name))
+        locked = LockedModel(self.archive(name), Past())
         try:
             yield locked
         finally:

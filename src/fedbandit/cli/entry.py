@@ -10,6 +10,7 @@ from typing import Any
 import fedbandit
 from fedbandit.cli.command import Command
 from fedbandit.cli.commands.advise import ADVISE
+from fedbandit.cli.commands.agent import AGENT
 from fedbandit.cli.commands.beyond import BEYOND
 from fedbandit.cli.commands.edge import EDGE
 from fedbandit.cli.commands.fleet import FLEET
@@ -24,7 +25,20 @@ from fedbandit.errors import FedbanditError, missing_extra, unknown
 
 COMMANDS: dict[str, Command] = {
     each.name: each
-    for each in (RUN, REPRODUCE, BEYOND, PLOT, ADVISE, LIST, SERVE, MODEL, TOKEN, EDGE, FLEET)
+    for each in (
+        RUN,
+        REPRODUCE,
+        BEYOND,
+        PLOT,
+        ADVISE,
+        LIST,
+        SERVE,
+        MODEL,
+        AGENT,
+        TOKEN,
+        EDGE,
+        FLEET,
+    )
 }
 WHAT_IT_IS = "Federated contextual linear bandits that send sketches, not data."
 

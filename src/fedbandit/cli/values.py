@@ -1,6 +1,7 @@
 """Read the value of an option from text, or raise what argparse shows to the user."""
 
 import re
+import time
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from math import inf, nan
@@ -77,3 +78,8 @@ def directory(text: str) -> Path:
     if not text.strip():
         raise ArgumentTypeError(f"got {text!r}; expected a directory (. is the current one)")
     return Path(text)
+
+
+def when(seconds: float) -> str:
+    """Return a time, in seconds since 1970, as date and time of this place."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))

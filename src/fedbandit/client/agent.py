@@ -112,6 +112,7 @@ class ConnectedAgent:
             bytes_up=self._delivery.bytes_up,
             bytes_down=self._delivery.bytes_down,
             trouble=self._trouble(),
+            retry_in=self._background.retry_in,
         )
 
     def close(self, *, flush: bool | None = None, timeout: float = 10.0) -> bool:

@@ -16,7 +16,9 @@ class Status:
     included; ``deleted``: how many of these files were deleted to make room for newer ones.
     ``saved``: whether the disk holds everything (always True without a state_dir). ``uploads``,
     ``bytes_up``, ``bytes_down``: what was delivered and received. ``trouble``: why the last
-    delivery failed; None once one succeeds.
+    delivery failed, or has to wait (a quota of the coordinator); None once one succeeds.
+    ``retry_in``: seconds until it is tried again; None if nothing is to be delivered, 0 if it is
+    being tried.
     """
 
     version: int
@@ -34,3 +36,4 @@ class Status:
     bytes_up: int
     bytes_down: int
     trouble: str | None
+    retry_in: float | None

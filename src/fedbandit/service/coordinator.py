@@ -22,8 +22,9 @@ from fedbandit.service.merging.sync import (
 )
 from fedbandit.service.merging.threads import ThreadMerger
 from fedbandit.service.metrics import Metrics
+from fedbandit.service.models.groups import as_told
 from fedbandit.service.models.model import Served, recipe_of, server_at
-from fedbandit.service.refusal import Refusal, not_now, other_format, unauthorised
+from fedbandit.service.refusal import QUOTA, Refusal, not_now, other_format, unauthorised
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store, Token
 from fedbandit.service.tokens import digest_of, opens
@@ -66,6 +67,7 @@ class Coordinator:
         self._tokens: dict[bytes, tuple[float, Token]] = {}
         self._admitted: set[tuple[bytes | None, str | None, str | None]] = set()
         self._models: dict[str, tuple[float, Served]] = {}
+        self._over_quota: dict[tuple[ModelRef, str], tuple[float, Refusal]] = {}
         self._away: set[_How] = set()
         self._ready_until = 0.0
 
@@ -137,14 +139,21 @@ class Coordinator:
         """Merge an upload, exactly once and durably, and return the answer.
 
         ``token`` is the digest that ``admit`` returned; it is looked up again in the transaction.
+        An agent over its quota that comes again within ``remember_seconds`` is not merged for at
+        all: asking in a loop costs the others little.
         """
+        ref = ModelRef(served.model.name, served.model.incarnation)
+        until, held_back = self._over_quota.get((ref, agent), (0.0, None))
+        if held_back is not None and until > time.monotonic():
+            raise held_back.again()
         try:
-            ref = ModelRef(served.model.name, served.model.incarnation)
             answer = await self._merger.take(ref, SyncRequest(agent, body, token))
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
                 self._admitted.discard((token, served.model.name, agent))
                 self._tokens.pop(token, None)
+            elif refusal.field == QUOTA:
+                self._hold_back((ref, agent), refusal)
             raise
         except ModelGone as error:
             raise self._replaced(served.model.name) from error
@@ -155,10 +164,17 @@ class Coordinator:
         return answer
 
     async def joined(
-        self, served: Served, agent: str, have: str | None, form: int = wire.FORMAT
+        self,
+        served: Served,
+        agent: str,
+        have: str | None,
+        form: int = wire.FORMAT,
+        since: int | None = None,
     ) -> bytes:
         """Return what an agent needs to join, or to catch up from a download with this digest.
 
+        With ``since``, the download is left out unless the model was set back after that version,
+        or has not reached it.
         Raises Refusal (409) where agents of this format of the wire could not build the recipe.
         """
         name, params = served.model.name, served.params_in(form)
@@ -166,11 +182,15 @@ class Coordinator:
             raise other_format(form)
 
         def read() -> bytes:
-            model, state = self._store.state(name)
+            model, state = self._store.model(name), b""
+            if since is None or not model.set_back <= since <= model.version:
+                model, state = self._store.state(name)
             if model.incarnation != served.model.incarnation:
                 raise ModelGone
             lives = self._store.merged_uploads(name, agent).known
-            download, digest = _download(served, state, have, form)
+            download, digest = (
+                _download(served, state, model.told, have, form) if state else (None, "")
+            )
             told = (served.fingerprints[form], model.recipe, params, model.limits, download, lives)
             return wire.encode_joined(wire.Joined(*told, digest, form))
 
@@ -220,6 +240,12 @@ class Coordinator:
         self.abandoned = not finished or any(not each.done() for each in [*self._asking])
         self._reads.shutdown(wait=not self.abandoned, cancel_futures=True)
         self._store.close()
+
+    def _hold_back(self, who: tuple[ModelRef, str], refusal: Refusal) -> None:
+        if len(self._over_quota) >= _REMEMBERED:
+            self._over_quota.clear()
+        until = time.monotonic() + min(self.settings.remember_seconds, refusal.retry_after)
+        self._over_quota[who] = until, refusal
 
     def _remembered(self, digest: bytes) -> Token | None:
         until, known = self._tokens.get(digest, (0.0, None))
@@ -274,14 +300,15 @@ class Coordinator:
 
 
 def _download(
-    served: Served, state: bytes, have: str | None, form: int
+    served: Served, state: bytes, told: bytes, have: str | None, form: int
 ) -> tuple[Download | None, str]:
     """Return the download that an agent is sent, or None and its digest if it ``have``s that.
 
     An agent that was upgraded still has the digest of the bytes in its former format.
     """
     try:
-        download = server_at(served.recipe, state).download()
+        server = server_at(served.recipe, state)
+        download = as_told(served.recipe, server, told).download()
     except InvalidState as error:
         raise not_now("model", "its state cannot be read") from error
     if have is None:

@@ -96,6 +96,6 @@ _COUNTERS: Final = {
 }
 _GAUGES: Final = {
     "fedbandit_waiting": "Syncs under way now.",
-    "fedbandit_model_version": "Uploads merged into a model, ever.",
-    "fedbandit_model_observations": "Observations merged into a model, ever.",
+    "fedbandit_model_version": "Uploads merged into a model, ever, and times it was set back.",
+    "fedbandit_model_observations": "Observations in a model.",
 }

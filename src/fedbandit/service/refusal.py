@@ -1,28 +1,49 @@
 """Refusals: a status, and a body that names the field at fault."""
 
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from starlette.responses import Response
 
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.models.deduplication import ForgottenLife
+from fedbandit.service.models.quotas import Exceeded
 from fedbandit.service.settings import RETRY_AFTER
 from fedbandit.web.errors import error_response
+
+QUOTA: Final = "quota"
+"""The field of a refusal because of a quota."""
 
 
 class Refusal(Exception):
     """A request that is answered with a 4xx, or with 429 or 503 and when to try again."""
 
     def __init__(
-        self, status: HTTPStatus, field: str, message: str, *, closes: bool = False
+        self,
+        status: HTTPStatus,
+        field: str,
+        message: str,
+        *,
+        closes: bool = False,
+        retry_after: int = RETRY_AFTER,
     ) -> None:
         super().__init__(message)
         self.status, self.field, self._closes = status, field, closes
+        self.retry_after = retry_after
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle it, for the merge worker: an exception's own way drops status and field."""
         return Refusal, (self.status, self.field, str(self)), self.__dict__
+
+    def again(self) -> "Refusal":
+        """Return the same refusal, to be raised another time."""
+        return Refusal(
+            self.status,
+            self.field,
+            str(self),
+            closes=self._closes,
+            retry_after=self.retry_after,
+        )
 
     def response(self) -> Response:
         """Return the answer. What may not have been read to its end closes the connection."""
@@ -30,7 +51,7 @@ class Refusal(Exception):
         if self.status is HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = "Bearer"
         if self.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
-            headers["Retry-After"] = str(RETRY_AFTER)
+            headers["Retry-After"] = str(self.retry_after)
         unread = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         if self._closes or self.status in unread:
             headers["Connection"] = "close"
@@ -52,6 +73,19 @@ def not_now(field: str, message: str, *, closes: bool = False) -> Refusal:
 def too_many(field: str, message: str) -> Refusal:
     """Return the answer to an agent with too many requests at once."""
     return Refusal(HTTPStatus.TOO_MANY_REQUESTS, field, message)
+
+
+def over_quota(exceeded: Exceeded) -> Refusal:
+    """Return the answer to an upload that has to wait: nothing is wrong with it."""
+    return Refusal(
+        HTTPStatus.TOO_MANY_REQUESTS, QUOTA, exceeded.reason, retry_after=exceeded.seconds
+    )
+
+
+def quarantined() -> Refusal:
+    """Return the answer to an agent of which nothing is merged until an operator releases it."""
+    message = "this agent is quarantined; its operator can release it"
+    return Refusal(HTTPStatus.FORBIDDEN, "agent", message)
 
 
 def other_format(form: int) -> Refusal:

@@ -13,6 +13,7 @@ from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidState
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
+from fedbandit.service.models.quotas import NO_QUOTAS, Quotas
 from fedbandit.service.private import private_coordinator
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store
@@ -55,6 +56,7 @@ def coordinator(
     *,
     model: str = "model",
     limits: Limits = DEFAULT_LIMITS,
+    quotas: Quotas = NO_QUOTAS,
     store: Store | None = None,
     settings: Settings = _ASKS_FOR_TOKENS,
 ) -> Iterator[RunningCoordinator]:
@@ -65,7 +67,7 @@ def coordinator(
     closed at the end; a model of that name in it is gone on from, whatever its recipe. By default
     it is SQLite in a temporary directory.
     """
-    new = new_model(model, recipe, limits=limits)
+    new = new_model(model, recipe, limits=limits, quotas=quotas)
     with TemporaryDirectory(prefix="fedbandit-testing-") as place:
         if store is None:
             store = open_store(f"sqlite:///{Path(place) / 'store.db'}", create=True)

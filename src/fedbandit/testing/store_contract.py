@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
+from itertools import pairwise
 from typing import Protocol
 
 import pytest
@@ -13,8 +14,11 @@ from fedbandit.core.fsclb import FSCLB
 from fedbandit.core.recipes import FedLinUCB
 from fedbandit.errors import InvalidParameter, UnknownName
 from fedbandit.service.models.deduplication import KEPT, Life, MergedUploads
+from fedbandit.service.models.history import History, Part, Snapshot
 from fedbandit.service.models.model import new_model
+from fedbandit.service.models.quotas import Quotas, Spent
 from fedbandit.service.storage.contract import Model, Store, Token
+from fedbandit.wire import Limits
 
 
 class OpenStore(Protocol):
@@ -30,7 +34,14 @@ SHOP, SHOP_STATE = new_model("shop", FedLinUCB(dimension=3, agents=2))
 PHONE = Token(digest=bytes(32), name="phone", model="news", agent="phone-7", created=1.5)
 ADMIN = Token(digest=b"\xff" * 32, name="boss", model=None, agent=None, created=2.5)
 LIVES = {bytes(16): Life(0, 2**62, 3), b"\xfe" * 16: Life(1, 1, 2**62)}
-MERGED = MergedUploads(LIVES, 2, 1, 5, 6, 2**62, 1.25)
+SPENT = Spent(0.5, 0.25, 8.0)
+MERGED = MergedUploads(LIVES, 2, 1, 5, 6, 2**62, 1.25, 0.5, 7.5, SPENT, 3, True)
+PARTS = [
+    Part("", 1, 2, b"old"),
+    Part("a", 3, 3, b"\x00"),
+    Part("a", 4, 6, b"a"),
+    Part("b", 5, 5, b"b"),
+]
 
 
 class StoreContract:
@@ -175,8 +186,11 @@ class StoreContract:
         store.add_token(PHONE)
         store.add_token(ADMIN)
         write(store, NEWS, {"a": MERGED, "b": MergedUploads(seen=4.0)}, state=b"state")
+        with store.lock("news") as locked:
+            locked.past.add_parts(PARTS)
         archive = store.archive("news")
         assert archive.tokens == [PHONE]
+        assert archive.parts == PARTS
         store.delete("news")
         store.install(archive)
         assert store.archive("news") == archive
@@ -193,6 +207,130 @@ class StoreContract:
             write(store, NEWS, {"a": merged})
             assert store.merged_uploads("news", "a") == merged
         assert len(store.merged_uploads("news", "a").lives) == KEPT
+
+    def test_rules_are_kept_and_changed(self, store: Store, open_store: OpenStore) -> None:
+        quotas, history = Quotas(observations=9, share=0.25), History(every=1.5, keep=3)
+        store.create(replace(NEWS, quotas=quotas, history=history), NEWS_STATE)
+        again = open_store()
+        assert again.model("news") == replace(NEWS, quotas=quotas, history=history)
+        limits = Limits(arm_norm=1.5, reward=2.5, count=7)
+        with store.lock("news") as locked:
+            locked.set_rules(
+                limits=limits, quotas=Quotas(uploads=2), history=History(by_agent=True)
+            )
+        expected = replace(NEWS, limits=limits, quotas=Quotas(uploads=2))
+        assert again.model("news") == replace(expected, history=History(by_agent=True))
+        again.close()
+
+    def test_mass_and_the_last_setting_back_stay_unless_written(self, store: Store) -> None:
+        store.create(replace(NEWS, groups=3), NEWS_STATE)
+        with store.lock("news") as locked:
+            locked.write(
+                state=b"s",
+                version=4,
+                count=2,
+                merged={},
+                mass=2.5,
+                set_back=4,
+                told=b"\x00\xff",
+            )
+        write(store, NEWS, {})
+        model = store.model("news")
+        assert (model.version, model.mass, model.set_back) == (1, 2.5, 4)
+        assert (model.groups, model.told) == (3, b"\x00\xff")
+
+    def test_groups_are_kept_beside_the_state_and_in_snapshots(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        with store.lock("news") as locked:
+            assert locked.past.groups() == {}
+            locked.past.write_groups({0: b"a", 2: b"\x00"})
+            locked.past.take_snapshot(at=1.0)
+            locked.past.write_groups({1: b"c", 2: b"d"})
+        with store.lock("news") as locked:
+            assert locked.past.groups() == {0: b"a", 1: b"c", 2: b"d"}
+            assert locked.past.groups(0) == {0: b"a", 2: b"\x00"}
+            locked.past.drop_snapshots([0])
+            assert locked.past.groups(0) == {}
+        archive = store.archive("news")
+        store.delete("news")
+        store.install(archive)
+        with store.lock("news") as locked:
+            assert locked.past.groups() == {0: b"a", 1: b"c", 2: b"d"}
+
+    def test_all_agents_are_listed(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        assert store.agents("news") == {}
+        write(store, NEWS, {"a": MERGED, "b": MergedUploads(seen=4.0)})
+        assert store.agents("news") == {"a": MERGED, "b": MergedUploads(seen=4.0)}
+        with pytest.raises(UnknownName):
+            store.agents("new")
+
+    def test_snapshots_are_of_the_state_before_what_is_written(
+        self, store: Store, open_store: OpenStore
+    ) -> None:
+        store.create(NEWS, NEWS_STATE)
+        for version in (1, 2):
+            with store.lock("news") as locked:
+                locked.past.take_snapshot(at=10.0 + version)
+                state = b"state %d" % version
+                locked.write(state=state, version=version, count=7 * version, merged={})
+        again = open_store()
+        with again.lock("news") as locked:
+            assert locked.model.snapshot == 12.0
+            taken = [Snapshot(0, 0, 11.0, len(NEWS_STATE)), Snapshot(1, 7, 12.0, 7)]
+            assert locked.past.snapshots() == taken
+            assert locked.past.snapshot_state(1) == b"state 1"
+            with pytest.raises(UnknownName):
+                locked.past.snapshot_state(2)
+            locked.past.take_snapshot(at=13.0)
+            locked.past.take_snapshot(at=14.0)
+            locked.past.drop_snapshots([0, 1, 5])
+            assert locked.past.snapshots() == [Snapshot(2, 14, 14.0, 7)]
+        again.close()
+
+    def test_parts_are_found_by_agent_and_dropped_by_version(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.create(SHOP, SHOP_STATE)
+        with store.lock("shop") as other:
+            other.past.add_parts(PARTS)
+        with store.lock("news") as locked:
+            past = locked.past
+            past.add_parts(PARTS)
+            assert past.parts("a") == PARTS[1:3]
+            assert [*past.all_parts()] == PARTS
+            past.drop_parts("a", after=0, upto=3)
+            assert [*past.all_parts()] == [PARTS[0], *PARTS[2:]]
+            past.drop_parts(None, after=4, upto=5)
+            assert [*past.all_parts()] == [PARTS[0], PARTS[2]]
+            past.drop_parts(None, after=2, upto=None)
+            assert [*past.all_parts()] == PARTS[:1]
+            many = [Part(f"agent-{i // 3:03}", i, i, b"%d" % i) for i in range(10, 200)]
+            past.add_parts(many)
+            found = [*past.all_parts()]
+            assert sorted(found, key=lambda each: each.last) == sorted(
+                [*PARTS[:1], *many], key=lambda each: each.last
+            )
+            assert all(before.agent <= after.agent for before, after in pairwise(found[1:]))
+        with store.lock("shop") as other:
+            assert [*other.past.all_parts()] == PARTS
+
+    def test_the_past_goes_with_its_model_and_comes_back_with_a_lock_that_raises(
+        self, store: Store
+    ) -> None:
+        store.create(NEWS, NEWS_STATE)
+        with store.lock("news") as locked:
+            locked.past.take_snapshot(at=1.0)
+            locked.past.add_parts(PARTS)
+        with suppress(ZeroDivisionError), store.lock("news") as locked:
+            locked.past.drop_snapshots([0])
+            locked.past.drop_parts(None, after=0, upto=None)
+            raise ZeroDivisionError
+        with store.lock("news") as locked:
+            assert (len(locked.past.snapshots()), len(locked.past.parts("a"))) == (1, 2)
+        store.delete("news")
+        store.create(NEWS, NEWS_STATE)
+        with store.lock("news") as locked:
+            assert (locked.past.snapshots(), [*locked.past.all_parts()]) == ([], [])
 
     def test_a_store_that_answers_can_be_pinged(self, store: Store, open_store: OpenStore) -> None:
         store.ping()

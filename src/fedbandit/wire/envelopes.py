@@ -175,12 +175,14 @@ def fingerprints(recipe: Recipe, *, format: int = FORMAT) -> frozenset[str]:
     return frozenset(sha256(each.encode()).hexdigest()[:16] for each in said)
 
 
-def state_path(have: str = "") -> str:
+def state_path(have: str = "", *, since: int | None = None) -> str:
     """Return the relative URL that an agent gets to join or catch up.
 
     ``have``: the digest of its last download, which is then not sent again if it is current.
+    ``since``: the version of that; nothing is sent unless the model was set back after it.
     """
-    return f"state?format={FORMAT}" + (f"&have={have}" if have else "")
+    asked = "" if since is None else f"&since={since}"
+    return f"state?format={FORMAT}" + (f"&have={have}" if have else "") + asked
 
 
 def digest(download: Download, *, format: int = FORMAT) -> str:

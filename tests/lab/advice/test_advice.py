@@ -149,7 +149,7 @@ def test_files(advice: Advice, tmp_path: Path) -> None:
     assert all(path.stat().st_size > 0 for path in written)
     rows = list(csv.DictReader(written[0].read_text(encoding="utf-8").splitlines()))
     assert float(rows[0]["epsilon_l"]) == advice.prospects[0].epsilon
-    assert int(rows[0]["message_bytes_int8"]) == advice.prospects[0].bytes_int8
+    assert int(rows[0]["message_bytes_lean"]) == advice.prospects[0].bytes_lean
     assert [row["sketch_size"] for row in rows] == ["3", "7", "auto", "3", "7", "", ""]
     assert rows[2]["tail"] == ""
     assert float(rows[3]["regret_mean"]) == advice.of(LITERAL, 3).regret.mean

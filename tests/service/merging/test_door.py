@@ -11,8 +11,9 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.lossy.summary import LossyRows
-from fedbandit.core.memory.narrow import Narrow
+from fedbandit.core.memory.narrow import Narrow, Width, narrowed
 from fedbandit.core.memory.summary import sketch_of
+from fedbandit.core.statistics import Rewards
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model
@@ -62,7 +63,7 @@ LEAN = fb.FSCLB(
         (0.5, 2.0, 0.0, "upload.summary.lost"),  # more than count and the longest arm leave
         (0.1, 0.9, 0.0, "upload.summary.lost"),  # more than d times what was shed
         (0.9, 0.0, 0.0, "upload.summary.shed"),  # shed without a loss
-        (0.9, 0.9, 9.0, "upload.moment"),
+        (0.4, 0.9, 9.0, "upload.moment"),
         (np.nan, 0.0, 0.0, "upload.summary.shed"),
         (0.0, None, 0.0, "upload.summary.lost"),
     ],
@@ -107,3 +108,67 @@ def test_bounds_by_coordinate_must_be_possible(
     with pytest.raises(InvalidMessage) as refused:
         check_sync(served, wire.decode_sync(wire.encode_sync(sync)))
     assert refused.value.field == field
+
+
+def refusal(recipe: fb.Recipe, statistics: fb.Statistics) -> str:
+    """Return the field for which an upload is refused; "" if it is let in."""
+    served = Served(new_model("m", recipe, limits=LIMITS)[0], recipe)
+    sync = wire.Sync(served.model.fingerprint, bytes(16), 1, fb.Upload(0, statistics))
+    try:
+        check_sync(served, sync)
+    except InvalidMessage as error:
+        return error.field
+    return ""
+
+
+def test_what_was_shed_was_lost_as_many_times_as_the_sketch_is_large() -> None:
+    recipe, none = fb.FSCLB(dimension=10, sketch_size=5, agents=2), np.zeros((0, 10))
+    for share, field in ((0.199, ""), (0.201, "upload.summary.shed"), (1.0, "upload.summary.shed")):
+        lie = fb.Statistics(fb.Sketch(none, share * 100.0, 5), np.zeros(10), 100)
+        assert refusal(recipe, lie) == field
+    auto = fb.FSCLB(dimension=10, sketch_size="auto", agents=2)
+    for share, field in ((0.499, ""), (0.501, "upload.summary.shed")):
+        sketch = fb.Sketch(none, share * 100.0, 11, 100.0)
+        assert refusal(auto, fb.Statistics(sketch, np.zeros(10), 100)) == field
+    rows = np.sqrt(50.0) * np.eye(10)[:1]
+    for shed, field in ((9.99, ""), (10.01, "upload.summary.shed")):
+        lie = fb.Statistics(fb.Sketch(rows, shed, 5), np.zeros(10), 100)
+        assert refusal(recipe, lie) == field
+
+
+@pytest.mark.parametrize("share", [1e-9, 1e-10, 1e-12])
+def test_a_negative_eigenvalue_that_rounding_does_not_explain_is_refused(share: float) -> None:
+    recipe, v = fb.FedLinUCB(dimension=10, agents=2), np.eye(10)[0]
+    rest = 10.0 * (np.eye(10) - np.outer(v, v))
+    u = np.ones(10) / np.sqrt(10.0)
+    turn = np.eye(10) - 2.0 * np.outer(u - v, u - v) / ((u - v) @ (u - v))
+    matrix = turn @ (rest - share * 90.0 * np.outer(v, v)) @ turn
+    matrix = (matrix + matrix.T) / 2.0
+    lie = fb.Statistics(fb.Gram(matrix), np.zeros(10), 100)
+    assert refusal(recipe, lie) == "upload.summary.matrix"
+
+
+@pytest.mark.parametrize("kind", ["gram", "sketch", "narrow"])
+def test_a_moment_beside_the_arms_is_refused_whatever_lies_along_them(kind: str) -> None:
+    """Half of this moment lies where no arm was played: |m|^2 <= R^2 count u^T X^T X u holds."""
+    moment = 49.0 * (np.eye(10)[0] + np.eye(10)[1])
+    rows = 10.0 * np.eye(10)[:1]
+    summary: fb.Gram | fb.Sketch | Narrow = fb.Gram(rows.T @ rows)
+    recipe = fb.FedLinUCB(dimension=10, agents=2)
+    if kind != "gram":
+        width: Width = "float64" if kind == "sketch" else "float32"
+        recipe = fb.FSCLB(dimension=10, sketch_size=5, agents=2, wire=width)
+        summary = fb.Sketch(rows, 0.0, 5)
+        summary = narrowed(summary, width) if kind == "narrow" else summary
+    assert refusal(recipe, fb.Statistics(summary, moment, 100)) == "upload.moment"
+    honest = fb.Statistics(summary, 99.0 * np.eye(10)[0], 100)
+    assert refusal(recipe, honest) == ""
+
+
+def test_rewards_that_are_told_have_to_explain_the_moment_too() -> None:
+    recipe, arm = fb.FedLinUCB(dimension=10, agents=2), np.eye(10)[0]
+    gram, moment = fb.Gram(100.0 * np.outer(arm, arm)), 50.0 * arm
+    for squares, field in ((25.0, ""), (24.9, "upload.moment")):
+        rewards = Rewards(100, 49.0, squares)
+        assert refusal(recipe, fb.Statistics(gram, moment, 100, rewards)) == field
+    assert refusal(recipe, fb.Statistics(gram, moment, 100)) == ""

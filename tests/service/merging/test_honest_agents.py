@@ -20,7 +20,7 @@ from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model, server_at
 
 Size = Literal["auto"] | int
-CASES = list(product(WIDTHS, get_args(Estimate), ("auto", 2), ("paper", "buffered")))
+CASES = list(product(WIDTHS, get_args(Estimate), ("auto", 2, 5), ("paper", "buffered")))
 
 
 def drawn(rng: np.random.Generator, d: int, length: float) -> NDArray[np.float64]:
@@ -57,7 +57,7 @@ def test_nothing_honest_is_refused(
             seed,
             lambda d: fb.FSCLB(
                 dimension=d,
-                sketch_size=size,
+                sketch_size=size if size == "auto" else min(size, d + 1),
                 agents=2,
                 wire=width,
                 estimate=estimate,
@@ -126,6 +126,24 @@ def assert_nothing_is_refused(
             delivered(served, server, learner)
 
 
+@pytest.mark.parametrize("budget", [None, 230, 400])
+def test_nothing_honest_of_a_lean_agent_is_refused(budget: int | None) -> None:
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        d, length, reward = int(rng.integers(2, 14)), 10.0 ** rng.uniform(-1, 2), 0.3
+        recipe = fb.FSCLB.lean(dimension=d, agents=2, budget=budget)
+        limits = wire.Limits(arm_norm=1.05 * length, reward=reward, count=10**6)
+        served = Served(new_model("news", recipe, limits=limits)[0], recipe)
+        server = recipe.server()
+        learners = [Learner.fresh(recipe, bytes([who] * 16)) for who in range(2)]
+        for _ in range(120):
+            learner = learners[int(rng.integers(2))]
+            learner.observe(drawn(rng, d, length), reward * float(rng.choice([-1.0, 1.0])))
+            assert learner.within(limits)[1] == []
+            if learner.outbox.waiting and rng.random() < 0.3:
+                delivered(served, server, learner)
+
+
 def test_a_life_that_starts_offline_keeps_everything_it_has_joined() -> None:
     recipe = fb.FSCLB.lean(dimension=20, agents=2)
     learner = Learner.fresh(recipe, bytes(16))
@@ -157,3 +175,33 @@ def test_an_upload_of_d_rows_is_not_too_long(wired: Literal["float64", "fitted"]
     learner.flush()
     while learner.outbox.waiting:
         delivered(served, recipe.server(), learner)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 30])
+def test_no_matrix_of_an_honest_agent_is_refused(d: int) -> None:
+    """One arm again and again, at the longest length and the largest reward, rounds worst."""
+    recipe = fb.FedLinUCB(dimension=d, agents=2, alpha=1e300)
+    limits = wire.Limits(arm_norm=1.0, reward=0.3, count=10_000)
+    served = Served(new_model("news", recipe, limits=limits)[0], recipe)
+    for seed, repeats in product(range(4), (1, 7, 2000)):
+        rng = np.random.default_rng(seed)
+        learner = Learner.fresh(recipe, bytes(16))
+        arms = [drawn(rng, d, 1.0) for _ in range(1 + seed)]
+        for turn in range(repeats):
+            learner.observe(arms[turn % len(arms)], 0.3 if seed % 2 else -0.3)
+        learner.flush()
+        delivered(served, recipe.server(), learner)
+
+
+@pytest.mark.parametrize("count", [1, 50, 10_000])
+def test_nor_one_that_was_added_up_arm_by_arm(count: int) -> None:
+    recipe = fb.FedLinUCB(dimension=3, agents=2)
+    limits = wire.Limits(arm_norm=1.0, reward=1.0, count=10_000)
+    served = Served(new_model("news", recipe, limits=limits)[0], recipe)
+    for seed in range(20):
+        arm = drawn(np.random.default_rng(seed), 3, 1.0)
+        same = np.broadcast_to(np.outer(arm, arm).ravel(), (count, 9))
+        matrix = np.cumsum(same, axis=0)[-1].reshape(3, 3)
+        moment = np.cumsum(np.broadcast_to(arm, (count, 3)), axis=0)[-1]
+        upload = fb.Upload(0, fb.Statistics(fb.Gram(matrix), moment, count))
+        check_sync(served, wire.Sync(served.model.fingerprint, bytes(16), 1, upload))

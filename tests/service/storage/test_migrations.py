@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from fedbandit.errors import StoreError
+from fedbandit.service.models.history import HOURLY
 from fedbandit.service.models.model import new_model
+from fedbandit.service.models.quotas import NO_QUOTAS
 from fedbandit.service.storage.database import Session
 from fedbandit.service.storage.migrations import MIGRATIONS, SCHEMA, migrate
 from fedbandit.service.storage.opening import open_database, open_store
-from tests.service.made_uploads import RECIPE
-from tests.service.running import make_model, overwrite
+from tests.service.made_uploads import RECIPE, sync_for
+from tests.service.running import client_of, make_model, overwrite, post
 
 NEW = SCHEMA + 2
 
@@ -75,6 +77,29 @@ def old(store_url: str) -> str:
 
 def test_there_is_a_step_from_every_schema_since_the_oldest() -> None:
     assert sorted(MIGRATIONS) == list(range(SCHEMA - len(MIGRATIONS), SCHEMA))
+
+
+def test_a_store_of_schema_4_gets_quotas_and_a_past(old: str) -> None:
+    for column in ("rules", "mass", "snapshot", "set_back", "told"):
+        overwrite(old, f"ALTER TABLE models DROP COLUMN {column}")
+    for column in ("since", "mass", "loose", "quarantined", "spent_at"):
+        overwrite(old, f"ALTER TABLE agents DROP COLUMN {column}")
+    for column in ("spent_observations", "spent_uploads"):
+        overwrite(old, f"ALTER TABLE agents DROP COLUMN {column}")
+    for table in ("snapshots", "parts", "groups_of"):
+        overwrite(old, f"DROP TABLE {table}")
+    overwrite(old, "UPDATE fedbandit SET version = 4")
+    opened = open_store(old)
+    assert opened.model("news").quotas == NO_QUOTAS
+    assert opened.model("news").history == HOURLY
+    opened.close()
+    with client_of(old) as client:
+        assert post(client, sync_for(RECIPE, 1)).version == 1
+    opened = open_store(old)
+    with opened.lock("news") as locked:
+        assert [each.version for each in locked.past.snapshots()] == [0]
+        assert locked.model.mass > 0.0
+    opened.close()
 
 
 def test_steps_are_taken_in_order_and_once(old: str) -> None:

@@ -133,7 +133,7 @@ def _show_prospects(advice: "Advice") -> None:
 
     whole = advice.whole_bytes
     title = f"{advice.setting}, d = {advice.dimension}: arms that FedLinUCB played, and messages"
-    header = ("l", "tail", "epsilon_l", "float64 bytes", "of d x d", "int8 bytes", "of d x d")
+    header = ("l", "tail", "epsilon_l", "float64 bytes", "of d x d", "lean bytes", "of d x d")
     rows = [
         (
             f"{each.sketch_size}",
@@ -141,8 +141,8 @@ def _show_prospects(advice: "Advice") -> None:
             number(each.epsilon),
             f"{each.bytes_float64:,}",
             percent(each.bytes_float64 / whole),
-            f"{each.bytes_int8:,}",
-            percent(each.bytes_int8 / whole),
+            f"{each.bytes_lean:,}",
+            percent(each.bytes_lean / whole),
         )
         for each in advice.prospects
     ]

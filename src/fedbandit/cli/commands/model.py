@@ -2,17 +2,25 @@
 
 import inspect
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedbandit.cli.command import Add, Command
+from fedbandit.cli.models.past import PAST_VERBS
+from fedbandit.cli.models.rules import (
+    add_rules,
+    advice,
+    history_from,
+    limits_from,
+    quotas_from,
+    rules_text,
+)
 from fedbandit.cli.options import add_store, opened_store
 from fedbandit.cli.settings import add_set, settings
 from fedbandit.cli.table import show_table
-from fedbandit.cli.values import positive, positive_or_auto, whole_number
+from fedbandit.cli.values import positive, positive_or_auto, when
 from fedbandit.errors import DataError, InvalidParameter, OutputError, complaint, unknown
 
 if TYPE_CHECKING:
@@ -32,6 +40,9 @@ fedbandit model list
 fedbandit model show news
 fedbandit model export news --out news.model
 fedbandit model import news.model --as news2
+fedbandit model set news --hourly-uploads 60 --max-share 0.05
+fedbandit model history news
+fedbandit model rollback news 1200 --yes
 fedbandit model delete news --yes"""
 
 
@@ -50,29 +61,35 @@ def _define_create(add: Add) -> None:
     told = "agents expected; the papers' radii depend on it (default: 100)"
     add("--agents", type=positive, default=100, metavar="N", help=told)
     add_set(add, of="the recipe", topic="recipes")
-    told = "refuse uploads of arms longer than this (default: 1e6)"
-    add("--max-arm-norm", type=float, metavar="X", help=told)
-    told = "refuse uploads of rewards larger than this in size (default: 1e6)"
-    add("--max-reward", type=float, metavar="X", help=told)
-    told = "refuse uploads of more observations than this (default: 1e9)"
-    add("--max-count", type=whole_number, metavar="N", help=told)
+    add_rules(add, new=True)
+    told = "sort agents into N groups and tell them the median of the groups' estimates, which "
+    told += "liars in fewer than half of the groups cannot sway; four agents a group or more"
+    add("--groups", type=positive, default=0, metavar="N", help=told)
 
 
 def _create(arguments: Namespace) -> None:
+    from fedbandit.service.models.history import HOURLY
     from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
-    from fedbandit.wire import Limits
+    from fedbandit.service.models.quotas import NO_QUOTAS, check_quotas
 
     recipe = _recipe(arguments)
     _check_size(recipe)
-    limits = Limits(
-        arm_norm=_given(arguments.max_arm_norm, DEFAULT_LIMITS.arm_norm),
-        reward=_given(arguments.max_reward, DEFAULT_LIMITS.reward),
-        count=int(_given(arguments.max_count, DEFAULT_LIMITS.count)),
+    quotas = check_quotas(quotas_from(arguments, NO_QUOTAS))
+    limits = limits_from(arguments, DEFAULT_LIMITS, quotas)
+    history = history_from(arguments, HOURLY)
+    model, state = new_model(
+        arguments.name,
+        recipe,
+        limits=limits,
+        quotas=quotas,
+        history=history,
+        groups=arguments.groups,
     )
-    model, state = new_model(arguments.name, recipe, limits=limits)
     with opened_store(arguments, create=True) as store:
         store.create(model, state)
     print(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}")
+    for line in advice(limits, quotas, agents=recipe.agents):
+        print(line, file=sys.stderr)
 
 
 def _recipe(arguments: Namespace) -> "Recipe":
@@ -121,19 +138,19 @@ def _show(arguments: Namespace) -> None:
     from fedbandit.service.models.model import recipe_of
 
     with opened_store(arguments) as store:
-        archive = store.archive(arguments.name)
-    model = archive.model
+        model, state = store.state(arguments.name)
+        agents = store.agents(arguments.name)
     print(f"{model.name}: {recipe_of(model)!r}")
-    print(f"fingerprint {model.fingerprint}, made {_when(model.created)}")
-    limits = model.limits
-    print(f"limits: arm norm {limits.arm_norm:g}, reward {limits.reward:g}, count {limits.count}")
-    print(
-        f"{model.version} uploads of {model.count} observations; state {len(archive.state)} bytes"
-    )
+    print(f"fingerprint {model.fingerprint}, made {when(model.created)}")
+    for line in rules_text(model.limits, model.quotas, model.history):
+        print(line)
+    if model.groups:
+        print(f"groups: agents are told the median of {model.groups} estimates")
+    print(f"{model.version} uploads of {model.count} observations; state {len(state)} bytes")
     rows = [
         (agent, f"{each.uploads}", f"{each.observations}", f"{each.received}", f"{each.known}",
-         _when(each.seen))
-        for agent, each in sorted(archive.merged.items())
+         when(each.seen))
+        for agent, each in sorted(agents.items())
     ]  # fmt: skip
     show_table("Agents", ("agent", "uploads", "observations", "bytes", "lives", "last seen"), rows)
 
@@ -230,17 +247,9 @@ def _check_size(recipe: "Recipe") -> None:
         raise InvalidParameter(complaint("model", got=got, expected=expected, fix=fix))
 
 
-def _given(value: float | None, default: float) -> float:
-    return default if value is None else value
-
-
-def _when(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
-
-
 MODEL = Command(
     name="model",
-    summary="Create, list, show, delete, export and import the models of a coordinator.",
+    summary="Create, change, list, show, set back and move the models of a coordinator.",
     example=EXAMPLE,
     extra="service",
     verbs=(
@@ -250,5 +259,6 @@ MODEL = Command(
         Command("delete", "Delete a model and its tokens.", _define_delete, _delete),
         Command("export", "Write a model and its tokens to a file.", _define_export, _export),
         Command("import", "Add a model from a file.", _define_import, _import),
+        *PAST_VERBS,
     ),
 )

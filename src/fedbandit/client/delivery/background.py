@@ -63,6 +63,13 @@ class BackgroundThread:
         return self._troubles["delivery"] or self._troubles["housekeeping"]
 
     @property
+    def retry_in(self) -> float | None:
+        """Seconds until the next delivery is tried; None if there is nothing to deliver."""
+        if not self._delivery.due():
+            return None
+        return max(0.0, self._not_before - time.monotonic())
+
+    @property
     def alive(self) -> bool:
         """Whether the thread is running."""
         return self._thread.is_alive()

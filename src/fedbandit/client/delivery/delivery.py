@@ -1,27 +1,51 @@
 """The delivery of uploads to the coordinator, and what is done meanwhile without the network."""
 
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
+from random import random
 
 from fedbandit import wire
 from fedbandit.client.state.agent_state import AgentState, SyncRequest
 from fedbandit.client.transport import Transport
-from fedbandit.errors import Refused, Unreachable, complaint
+from fedbandit.errors import Refused, RemoteError, Unreachable, complaint
 
 _HOUSEKEEPING = 60.0  # seconds until a disk that failed while deciding is noticed at the latest
+QUIET = 3600.0
+"""Seconds without an answer after which an agent asks whether the model was set back.
+
+An upload is due once what is new counts beside what the agent has. If somebody fed the model
+nonsense, nothing new may count any more, and the agent would never hear that this was undone.
+"""
 
 
 class Delivery:
     """Sends uploads and learns from the answers. Used by one thread."""
 
-    def __init__(self, state: AgentState, transport: Transport) -> None:
+    def __init__(
+        self,
+        state: AgentState,
+        transport: Transport,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock, self._ask_at = clock, clock() + QUIET * (0.5 + random())
         self.uploads = self.bytes_up = self.bytes_down = 0
         self._state, self._transport = state, transport
         self._tried = True  # an upload in flight that a journal held may have been sent
 
     def do_housekeeping(self) -> float:
-        """Settle overdue decisions and shorten the journal; return in how many seconds again."""
+        """Settle overdue decisions and shorten the journal; return in how many seconds again.
+
+        Also ask whether the model was set back, if the coordinator has not been heard for long.
+        """
         pause = self._state.settle_overdue()
         self._state.rewrite_journal_if_needed()
+        if self._state.caught_up and self._clock() >= self._ask_at:
+            self._ask_at = self._clock() + QUIET * (0.5 + random())
+            with suppress(RemoteError):  # the next delivery says so if it lasts
+                self._catch_up(since=self._state.version)
         return _HOUSEKEEPING if pause is None else min(pause, _HOUSEKEEPING)
 
     def due(self) -> bool:
@@ -55,10 +79,15 @@ class Delivery:
         """Close the connection."""
         self._transport.close()
 
-    def _catch_up(self) -> None:
-        answer = self._transport.exchange(wire.state_path(self._state.digest))
+    def _catch_up(self, *, since: int | None = None) -> None:
+        """Fetch the coordinator's state; with ``since`` only if it was set back after that."""
+        answer = self._transport.exchange(wire.state_path(self._state.digest, since=since))
         self._state.catch_up(wire.decode_joined(answer))
+        self._heard(answer)
+
+    def _heard(self, answer: bytes) -> None:
         self.bytes_down += len(answer)
+        self._ask_at = self._clock() + QUIET * (0.5 + random())
 
     def _sync(self, request: SyncRequest) -> None:
         """Send a request and learn from the answer.
@@ -74,7 +103,7 @@ class Delivery:
             raise _another_answer(synced.sequence, request.sequence)
         self.uploads += 1
         self.bytes_up += len(request.body)
-        self.bytes_down += len(answer)
+        self._heard(answer)
         self._state.acknowledge(synced)
         if not synced.merged and synced.version == 0:
             self._state.begin_another_life(again=False)

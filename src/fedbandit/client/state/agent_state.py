@@ -105,6 +105,11 @@ class AgentState:
         return self._learner.policy
 
     @property
+    def version(self) -> int:
+        """The version of the download last received."""
+        return self._learner.version
+
+    @property
     def digest(self) -> str:
         """What names the download last received; empty before the first."""
         return self._learner.digest
@@ -128,7 +133,13 @@ class AgentState:
         return self._learner.pending + self._learner.outbox.observations
 
     def status(
-        self, *, uploads: int, bytes_up: int, bytes_down: int, trouble: str | None
+        self,
+        *,
+        uploads: int,
+        bytes_up: int,
+        bytes_down: int,
+        trouble: str | None,
+        retry_in: float | None,
     ) -> Status:
         """Return all counts at one instant; those of the delivery are passed in."""
         with self._learning_lock:
@@ -148,6 +159,7 @@ class AgentState:
                 bytes_up=bytes_up,
                 bytes_down=bytes_down,
                 trouble=trouble,
+                retry_in=retry_in,
             )
 
     def reward(self, name: str, value: float) -> bool:

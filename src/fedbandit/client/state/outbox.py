@@ -23,6 +23,7 @@ Moved = Callable[[Sent, int, float], float]
 """Bounds the length of moment - sum of r x; ``Memory.moment_error`` does."""
 
 _LOOSE = 1.0 + 1e-9  # for rounding, as at the coordinator's door
+_SINGLE = 1e-6  # for a moment in float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,7 +117,9 @@ def is_within(upload: Upload, limits: Limits, moved: float) -> bool:
             mass = least_trace(lossy)
         case _:
             raise TypeError(f"no trace of a {type(upload.summary).__name__}")
-    longest = (_LOOSE + room_for_rounding(upload.summary)) * upload.count * limits.arm_norm
+    single = _SINGLE if isinstance(upload.summary, Fitted) else 0.0
+    room = _LOOSE + single + room_for_rounding(upload.summary)
+    longest = room * upload.count * limits.arm_norm
     return (
         upload.count <= limits.count
         and mass <= longest * limits.arm_norm

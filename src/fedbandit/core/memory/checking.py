@@ -5,7 +5,6 @@ from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.narrow import Narrow, rounding_room
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.memory.triangle import Triangle
@@ -15,8 +14,6 @@ from fedbandit.errors import InvalidMessage, InvalidState, complaint
 S = TypeVar("S")
 
 HUGE: Final = 1e150  # squares of anything larger overflow
-
-_SHORT = 1e-6  # a moment in float32 may be longer by less than this share
 
 
 class _Checks(Protocol):
@@ -60,8 +57,6 @@ def check_sums(statistics: Statistics, dimension: int) -> None:
 
 def room_for_rounding(summary: object) -> float:
     """Return the share by which rounding may have enlarged a summary's trace, and the moment."""
-    if isinstance(summary, Fitted):
-        return _SHORT  # of the moment; ``least_trace`` allows for the rounding of rows
     return summary.room if isinstance(summary, Triangle) else rounding_room(summary)
 
 

@@ -243,5 +243,5 @@ def _prospect(world: NamedWorld, size: int, eigenvalues: NDArray[np.float64]) ->
         tail=tail_share(eigenvalues, sketch_size=size),
         epsilon=epsilon_l(eigenvalues, sketch_size=size, ridge=RIDGE),
         bytes_float64=message_bytes(literal(world, size, 0.0).recipe),
-        bytes_int8=message_bytes(lean(world, size, 0.0).recipe),
+        bytes_lean=message_bytes(lean(world, size, 0.0).recipe),
     )

@@ -11,7 +11,7 @@ from fedbandit.lab.analysis.statistics import Estimate
 from fedbandit.lab.figures.advice import draw_advice
 from fedbandit.lab.runs.output import writable_directory, writing
 
-_PROSPECTS = ("tail", "epsilon_l", "message_bytes_float64", "message_bytes_int8")
+_PROSPECTS = ("tail", "epsilon_l", "message_bytes_float64", "message_bytes_lean")
 _MEASURES = ("regret", "loss", "bytes")
 
 
@@ -35,7 +35,7 @@ def advice_rows(advice: Advice) -> list[list[str]]:
     """Return the CSV's header and rows."""
     estimates = [f"{name}_{part}" for name in _MEASURES for part in ("mean", "ci95")]
     ahead = {
-        each.sketch_size: (each.tail, each.epsilon, each.bytes_float64, each.bytes_int8)
+        each.sketch_size: (each.tail, each.epsilon, each.bytes_float64, each.bytes_lean)
         for each in advice.prospects
     }
     rows = [["recipe", "sketch_size", *_PROSPECTS, *estimates]]

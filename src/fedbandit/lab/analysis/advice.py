@@ -24,7 +24,7 @@ class Prospect:
     tail: float
     epsilon: float
     bytes_float64: int
-    bytes_int8: int
+    bytes_lean: int
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,8 @@ class _Endpoints:
         model, agent, _ = await self._admitted(request, asked_again=False)
         with coordinator.turns.talking(model, agent):
             served = await coordinator.served(model)
-            body = await coordinator.joined(served, agent, _have(request), _format(request))
+            asked = _have(request), _format(request), _since(request)
+            body = await coordinator.joined(served, agent, *asked)
         coordinator.metrics.count("fedbandit_states_total", model=model)
         coordinator.metrics.count("fedbandit_sent_bytes_total", len(body), model=model)
         return Response(body, media_type=wire.MEDIA_TYPE, headers={"Cache-Control": "no-store"})
@@ -243,6 +244,16 @@ def _have(request: Request) -> str | None:
         message = f"got {given[:80]!r}; expected 64 of 0-9 a-f"
         raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "have", message)
     return given
+
+
+def _since(request: Request) -> int | None:
+    given = request.query_params.get("since")
+    if given is None:
+        return None
+    if not re.fullmatch("[0-9]{1,19}", given):
+        message = f"got {given[:80]!r}; expected a version, a whole number"
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "since", message)
+    return int(given)
 
 
 def _format(request: Request) -> int:

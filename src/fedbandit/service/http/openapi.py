@@ -25,7 +25,8 @@ def _name(what: str) -> Described:
 _TEXT = {"schema": {"type": "string"}}
 _FOREIGN: Described = {
     "403": error_of(
-        "It comes from a web page of another site (only where no tokens are asked for)."
+        "It comes from a web page of another site (only where no tokens are asked for), or from an "
+        "agent that is quarantined."
     ),
     "421": error_of("It was meant for another host; see --allow-host (likewise)."),
 }
@@ -36,7 +37,10 @@ _AGENT_ANSWERS: Described = {
     "401": error_of("No token, or one that does not open this agent of this model."),
     "404": error_of("No such model (only said if no tokens are asked for)."),
     "422": error_of("A field that cannot be; nothing has changed."),
-    "429": error_of("This agent has too many requests under way.", **{"Retry-After": "seconds"}),
+    "429": error_of(
+        "This agent has too many requests under way, or has used up a quota.",
+        **{"Retry-After": "seconds"},
+    ),
     "503": _LATER,
 }
 _SYNC: Described = {
@@ -74,6 +78,13 @@ _STATE: Described = {
             "in hexadecimal. If that is what it would be sent now, no download is; without it, "
             "one always is.",
             "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        },
+        {
+            "name": "since",
+            "in": "query",
+            "description": "The version of that download. No download is sent unless the model was "
+            "set back after it.",
+            "schema": {"type": "string", "pattern": "^[0-9]{1,19}$"},
         },
     ],
     "responses": {

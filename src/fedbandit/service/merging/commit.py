@@ -14,8 +14,17 @@ from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
 from fedbandit.service.models.deduplication import MergedUploads, UnreadableUploads
+from fedbandit.service.models.groups import as_told, group_of, told_moment
 from fedbandit.service.models.model import Served, server_at
-from fedbandit.service.refusal import not_now, refused, unauthorised
+from fedbandit.service.models.quotas import (
+    Exceeded,
+    Spent,
+    exceeded_rate,
+    exceeded_share,
+    mass_of,
+)
+from fedbandit.service.models.undo import keep_parts, keep_snapshot, opened_groups
+from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
 from fedbandit.service.storage.contract import Locked, Store
 
 _log = logging.getLogger("fedbandit.service")
@@ -46,7 +55,8 @@ class Committer:
     def __init__(self, store: Store, served: Served) -> None:
         self._store, self._served = store, served
         self._held: Server | None = None
-        self._bytes, self._digest = b"", b""
+        self._groups: dict[int, Server] = {}
+        self._bytes, self._digest, self._told = b"", b"", b""
 
     def commit(self, batch: Sequence[CheckedSync]) -> list[Outcome]:
         """Merge, commit, and return an outcome for each sync; raise if it is not known.
@@ -65,6 +75,8 @@ class Committer:
     def _commit_alone(self, checked: CheckedSync) -> Outcome:
         try:
             return self._commit([checked])[0]
+        except _Unsound as unsound:
+            return refused(unsound.error)
         except UnreadableUploads as error:
             _log.error("%s", error)
             return not_now("store", "what it holds of this agent cannot be read")
@@ -74,9 +86,13 @@ class Committer:
         with self._store.lock(self._served.model.name) as locked:
             if locked.model.incarnation != self._served.model.incarnation:
                 raise ModelGone
+            if locked.model.limits != self._served.model.limits:
+                raise ModelGone  # they were changed: what was checked has to be checked again
             if held is None or self._digest != locked.digest:
                 self._bytes, self._digest = locked.state(), locked.digest
                 held = server_at(self._served.recipe, self._bytes)
+                self._told = locked.model.told
+                self._groups = opened_groups(self._served.recipe, locked)
             outcomes = self._merge(locked, held, batch)
         self._held = held
         return _with_downloads(
@@ -89,21 +105,45 @@ class Committer:
         outcomes = [sorting.sort(each) for each in batch]
         if not sorting.new:
             return outcomes
+        keep_snapshot(locked, sorting.now)
         try:
             merge(self._served.recipe, server, sorting.new)
+            self._merge_into_groups(locked, server, sorting)
         except InvalidMessage as error:
-            if len(batch) > 1:
-                raise _Unsound from error
-            return [refused(error)]
+            raise _Unsound(error) from error
         self._bytes = wire.encode(server.whole())
         version, count = server.version, server.count
-        locked.write(state=self._bytes, version=version, count=count, merged=sorting.merged)
+        merged, mass = sorting.merged, sorting.mass
+        if locked.model.history.by_agent:
+            merged = keep_parts(self._served.recipe, locked, sorting.parts(), merged)
+        locked.write(
+            state=self._bytes,
+            version=version,
+            count=count,
+            merged=merged,
+            mass=mass,
+            told=self._told or None,
+        )
         self._digest = locked.digest
         return outcomes
 
+    def _merge_into_groups(self, locked: Locked, whole: Server, sorting: "_Sorting") -> None:
+        """Merge each upload into its sender's group too, and work out what agents are told."""
+        model, recipe = locked.model, self._served.recipe
+        if not model.groups:
+            return
+        theirs: dict[int, list[Upload]] = {}
+        for agent, _, upload in sorting.parts():
+            theirs.setdefault(group_of(model.created, model.groups, agent), []).append(upload)
+        for number, uploads in theirs.items():
+            merge(recipe, self._groups.setdefault(number, recipe.server()), uploads)
+        changed = {number: wire.encode(self._groups[number].whole()) for number in theirs}
+        locked.past.write_groups(changed)
+        self._told = told_moment(recipe, whole, self._groups).astype("<f8").tobytes()
+
     def _downloads(self, server: Server, formats: Collection[int]) -> dict[int, bytes]:
         """Return what answers end with, by the format of the wire that they are in."""
-        download = server.download()
+        download = as_told(self._served.recipe, server, self._told).download()
         stored = self._bytes if download.statistics is server.statistics else None
         return {
             form: wire.synced_rest(
@@ -122,20 +162,27 @@ def _with_downloads(outcomes: Sequence[Outcome], downloads: Mapping[int, bytes])
 
 
 class _Unsound(Exception):
-    """Uploads that are valid one by one, and whose sum agents would refuse."""
+    """Uploads that are valid one by one, and whose sum agents would refuse; and why."""
+
+    def __init__(self, error: InvalidMessage) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class _Sorting:
     """Tells new uploads of a batch from copies, and from what is refused.
 
-    ``new`` is what is to be merged, in order; ``merged`` are the senders' once that is done.
+    ``new`` is what is to be merged, in order; ``merged`` are the senders' once that is done, and
+    ``mass`` is the model's. ``now`` is the time of the batch.
     """
 
     def __init__(
         self, served: Served, server: Server, locked: Locked, batch: Sequence[CheckedSync]
     ) -> None:
-        self._fingerprints = served.fingerprints
+        self._fingerprints, self._dimension = served.fingerprints, served.recipe.dimension
         self._version, self._count = server.version, server.count
+        self._quotas, self.mass, self.now = locked.model.quotas, locked.model.mass, time.time()
+        self._senders: list[str] = []
         self._opened = locked.opened({each.token for each in batch if each.token is not None})
         self._before = locked.merged_uploads({each.agent for each in batch})
         self.new: list[Upload] = []
@@ -154,11 +201,51 @@ class _Sorting:
             self._check_count(sync.upload)
         except InvalidMessage as error:
             return refused(error)
-        self.new.append(sync.upload)
-        self._count += sync.upload.count
-        version = self._version + len(self.new)
-        self._before[agent] = self.merged[agent] = _noted(before, checked, version)
+        if before.quarantined:
+            return quarantined()
+        mass, spent = mass_of(sync.upload.summary), before.spent.drained(self._quotas, self.now)
+        exceeded = self._exceeded(before, sync.upload.count, mass, spent)
+        if exceeded is not None:
+            return over_quota(exceeded)
+        version = self._take(agent, sync.upload, mass)
+        self._before[agent] = self.merged[agent] = before.noting(
+            sync.life,
+            born=sync.born,
+            sequence=sync.sequence,
+            version=version,
+            observations=sync.upload.count,
+            received=checked.size,
+            seen=self.now,
+            mass=mass,
+            spent=spent.plus(sync.upload.count),
+        )
         return self._answer(sync, merged=True, version=version)
+
+    def parts(self) -> list[tuple[str, int, Upload]]:
+        """Return what is to be merged, each with its sender and its version."""
+        versions = range(self._version + 1, self._version + 1 + len(self.new))
+        return list(zip(self._senders, versions, self.new, strict=True))
+
+    def _take(self, agent: str, upload: Upload, mass: float) -> int:
+        """Add an upload to those that are merged; return its version."""
+        self.new.append(upload)
+        self._senders.append(agent)
+        self._count += upload.count
+        self.mass += mass
+        return self._version + len(self.new)
+
+    def _exceeded(
+        self, before: MergedUploads, count: int, mass: float, spent: Spent
+    ) -> Exceeded | None:
+        return exceeded_rate(self._quotas, spent, count) or exceeded_share(
+            self._quotas,
+            dimension=self._dimension,
+            observations=before.observations + count,
+            held=before.mass,
+            added=mass,
+            total=self.mass,
+            count=self._count,
+        )
 
     def _answer(self, sync: wire.Sync, *, merged: bool, version: int) -> Answer:
         head = wire.synced_head(
@@ -175,16 +262,3 @@ class _Sorting:
             expected, fix = "a sum that can be stored", "Start another model."
             message = complaint("upload.count", got=upload.count, expected=expected, fix=fix)
             raise InvalidMessage(message, field="upload.count")
-
-
-def _noted(before: MergedUploads, checked: CheckedSync, version: int) -> MergedUploads:
-    sync = checked.sync
-    return before.noting(
-        sync.life,
-        born=sync.born,
-        sequence=sync.sequence,
-        version=version,
-        observations=sync.upload.count,
-        received=checked.size,
-        seen=time.time(),
-    )

@@ -1,6 +1,6 @@
 """What rows with a bound for each coordinate say about their moment, and how far to trust them."""
 
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 
@@ -14,24 +14,26 @@ from fedbandit.core.memory.lossy.fitted import (
     step_for,
 )
 from fedbandit.core.memory.lossy.summary import LossyRows
-from fedbandit.service.merging.evidence import misfit
+from fedbandit.service.merging.evidence import UNSEEN, misfit, rewards_needed
 
 _UP = 2.0 ** (1 / 8) * (1.0 + 1e-5)  # a bound is rounded up to the next of eight levels
 _LOOSE = 1.0 + 1e-6
-_UNSEEN = 1e-9  # the share of the trace that rounding in float64 may add to what was lost
 _FINEST = 2.0**-29  # a step is at least this share of the largest entry
 
 
-def lossy_evidence(summary: LossyRows | Fitted, moment: Array) -> tuple[float, float, float]:
-    """Return what the trace of X^T X is at least, |moment|, and what u^T (X^T X) u is at most.
+def lossy_evidence(summary: LossyRows | Fitted, moment: Array) -> tuple[float, float, float, float]:
+    """Return what the trace of X^T X is at least, |moment|, m^T A^-1 m, and an eigenvalue of A.
 
-    u is the moment's direction. X^T X <= w S^T S + diag(c).
+    A is w S^T S + diag(c) >= X^T X, and a little more for rounding. The fourth is the least of
+    diag(c) where something was lost: corrections move the moment there alone.
     """
-    length = sqrt(float(moment @ moment))
-    u = moment / (length or 1.0)
-    parts = summary.rows @ u
-    along = summary.weight * float(parts @ parts) + float(summary.bound @ (u * u))
-    return least_trace(summary), length, along
+    trace, length = least_trace(summary), sqrt(float(moment @ moment))
+    rows, lost = sqrt(summary.weight) * summary.rows, summary.bound > 0.0
+    diagonal = summary.bound + UNSEEN * (float(np.vdot(rows, rows)) + summary.bound.sum())
+    if not diagonal.all():
+        return trace, length, inf if length else 0.0, 0.0
+    floor = float(diagonal[lost].min()) if lost.any() else 0.0
+    return trace, length, rewards_needed(rows, moment, diagonal), floor
 
 
 def check_bound(summary: LossyRows | Fitted, ridge: float) -> None:
@@ -53,7 +55,7 @@ def check_bound(summary: LossyRows | Fitted, ridge: float) -> None:
     if not total <= (_UP * _UP if rounds else _LOOSE) * most:
         expected = f"at most {most:g} in all: {d} coordinates times what was lost"
         raise misfit("upload.summary.bound", f"{total:g} in all", expected)
-    if not summary.lost <= _LOOSE * total + 2.0 * changed + _UNSEEN * trace:
+    if not summary.lost <= _LOOSE * total + 2.0 * changed + UNSEEN * trace:
         raise misfit("upload.summary.lost", summary.lost, f"at most the bounds, {total:g} in all")
     if isinstance(summary, Fitted) and len(summary.codes):
         largest = float(np.abs(summary.rows).max())

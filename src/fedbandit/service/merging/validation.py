@@ -4,20 +4,24 @@ An upload must be possible as what it says: the sum over ``count`` arms x no lon
 with rewards no larger than R. Then trace(X^T X) is at most count L^2, a sketch's rows and what it
 has shed share that, and |sum of r x| is at most count L R. A small margin is left for rounding.
 
-A moment needs evidence: with u its direction, |sum of r x|^2 = (sum of r (u x))^2 is, by Cauchy and
-Schwarz, at most R^2 count u^T (X^T X) u. So an upload moves the estimate only where it also says
-that arms were played, and by no more than rewards of R would. A corrected estimate takes from the
-moment what the sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows:
-the bounds make room for as much (``Memory.moment_error``, ``room_for_rounding``).
+A moment needs evidence: rewards of at most R give one only where arms were played, and no more than
+they can (``evidence``). So an upload moves the estimate only where it also says that arms were
+played, and by no more than rewards of R would. A corrected estimate takes from the moment what the
+sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows: the bounds make
+room for as much (``Memory.moment_error``, ``room_for_rounding``).
 
 A rounded triangle B is X^T X and positive semidefinite matrices F that rounding added, whose sum is
 at most shed I. Its moment is the sum of r x and of F t for estimates t, and the sum of t^T F t is
-at most p = 48 R^2 count (``GramMemory.moment_error``). Along u it is, by Cauchy and Schwarz over
-all of it, at most sqrt(u^T B u) sqrt(R^2 count + p). So it too moves the estimate only where the
-matrix says that arms were played.
+at most p = 48 R^2 count (``GramMemory.moment_error``). So m^T B^-1 m is at most R^2 count + p.
 
-That costs O(l d). Last comes what the recipe's server asks: O(l^2 d) for a sketch, whose rows must
-be orthogonal. Whether the sum is sound is checked by ``merge``.
+What was shed was lost: every shrink of a sketch of size l takes what it sheds from l squares at
+least, so rows and l times what was shed share count L^2 as well (``_least_lost``).
+
+A Gram matrix has no negative eigenvalue but by rounding, and no larger one than ``count`` sums in
+float64 explain (``_check_matrix``).
+
+That costs O(l d) for a sketch in float64. Last comes what the recipe's server asks: O(l^2 d) for a
+sketch, whose rows must be orthogonal. Whether the sum is sound is checked by ``merge``.
 """
 
 from http import HTTPStatus
@@ -35,7 +39,13 @@ from fedbandit.core.memory.triangle import EXACT, Triangle
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.errors import InvalidMessage, complaint
-from fedbandit.service.merging.evidence import evidence, misfit
+from fedbandit.service.merging.evidence import (
+    UNSEEN,
+    evidence,
+    is_explained,
+    misfit,
+    rewards_needed,
+)
 from fedbandit.service.merging.lossy_evidence import check_bound, lossy_evidence
 from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
@@ -45,7 +55,9 @@ from fedbandit.wire import Limits, Sync
 _LOOSE = 1.0 + 1e-9
 _PAIRED = 1.0 + 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
 _SINGLE = 1e-6  # for a moment that was rounded to float32
-_UNSEEN = 1e-9  # the share of the trace by which rounding may have hidden evidence
+_TRIMMED = 1.03  # narrow senders leave out rows below a hundredth of what is shed, twice at most
+_ROUND_OFF = 2.0**-53  # of one operation in float64
+_WORST_ROUND_OFF = 1e-9  # of the trace; more than that is not believed, whatever the count
 
 
 def check_sync(served: Served, sync: Sync) -> None:
@@ -85,13 +97,15 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
         raise InvalidMessage(str(error), field=f"upload.{error.field}") from error
     _check_rewards(statistics.rewards, limits)
     _check_form(served, summary)
-    mass, length, along = _evidence(statistics)
+    mass, length, needed, floor = _weighed(statistics)
     moved = served.recipe.parts.memory.moment_error(summary, count, limits.reward)
-    most = (_LOOSE + room_for_rounding(summary)) * count * limits.arm_norm**2
+    single = _SINGLE if isinstance(summary, Fitted) else 0.0
+    most = (_LOOSE + single + room_for_rounding(summary)) * count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
     if isinstance(summary, Sketch | Narrow):
+        _check_shed(served, summary, mass, most)
         _check_loss(summary, mass, most)
     elif isinstance(summary, Triangle) and not summary.shed <= 2.0 * summary.room * mass:
         expected = f"at most {2.0 * summary.room * mass:g}: what rounding can add"
@@ -102,16 +116,16 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise misfit("upload.moment", f"a length of {length:g}", expected)
-    loose = _LOOSE + (_SINGLE if _is_rounded(summary) else 0.0)
-    seen = loose * (along + _UNSEEN * mass)
-    if isinstance(summary, Triangle):
+    most = _most_rewards(statistics, limits)
+    if isinstance(summary, Gram | Triangle):
         pulled = moved * moved / summary.shed if summary.shed else 0.0
-        most = sqrt(seen * (limits.reward**2 * count + pulled))
-    else:
-        most = limits.reward * sqrt(count * seen) + moved
-    if not length <= most:
-        expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
-        raise misfit("upload.moment", f"a length of {length:g}", expected)
+        _check_matrix(statistics, sqrt(most * most + (_LOOSE + _SINGLE) * pulled))
+        return
+    most += moved / sqrt(floor) if floor > 0.0 else 0.0
+    if _is_rounded(summary) and mass > 0.0:
+        most += 2.0**-23 * length / sqrt(UNSEEN * mass)
+    if not needed <= most**2:
+        raise _unexplained(f"{sqrt(needed):g}", most)
 
 
 def _is_rounded(summary: object) -> bool:
@@ -197,6 +211,32 @@ def _check_number(name: str, value: float) -> None:
         raise misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
 
 
+def _least_lost(served: Served, sketch: Sketch | Narrow, most: float) -> float:
+    """Return what of the trace a sender must have lost at least to have shed this much.
+
+    A shrink to fewer than l rows takes delta from each of l squares and adds delta to what is shed.
+    So a sketch of the fixed size l has lost l times what it shed. With "auto" the size may have
+    grown since (a larger download came while rows were pending), so that 2, the smallest size, is
+    all that is certain. Narrow senders shed for rounding too, a share of ``most`` at the most, and
+    for faint rows.
+    """
+    size = 2 if served.params.get("sketch_size") == "auto" else sketch.size
+    shrunk = max(0.0, sketch.shed - room_for_rounding(sketch) * most)
+    return size * (shrunk if isinstance(sketch, Sketch) else shrunk / _TRIMMED)
+
+
+def _check_shed(served: Served, sketch: Sketch | Narrow, mass: float, most: float) -> None:
+    """Raise InvalidMessage unless rows and what must have been lost share count L^2."""
+    lost, trace = _least_lost(served, sketch, most), mass - sketch.shed
+    if not trace + lost <= most:
+        expected = f"at most {sketch.shed * (most - trace) / lost:g}: shrinking loses more than it"
+        raise misfit("upload.summary.shed", sketch.shed, f"{expected} sheds")
+    room = room_for_rounding(sketch) * most + UNSEEN * mass
+    if sketch.lost is not None and not lost <= _LOOSE * sketch.lost + room:
+        expected = f"at most {sketch.shed * (sketch.lost + room) / lost:g}, by what was lost"
+        raise misfit("upload.summary.shed", sketch.shed, expected)
+
+
 def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
     """Raise InvalidMessage unless what was lost and what was shed can be of one history.
 
@@ -209,10 +249,10 @@ def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
     if not trace + sketch.lost <= most:
         expected = f"at most {most - trace:g}: what count and the longest arm leave beside the rows"
         raise misfit(field, sketch.lost, expected)
-    if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + _UNSEEN * mass:
+    if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + UNSEEN * mass:
         expected = f"at most d times what was shed, {sketch.dimension * sketch.shed:g}"
         raise misfit(field, sketch.lost, expected)
-    rounding = (room_for_rounding(sketch) + _UNSEEN) * (trace + sketch.lost)
+    rounding = (room_for_rounding(sketch) + UNSEEN) * (trace + sketch.lost)
     if not sketch.shed <= sketch.lost + rounding:
         expected = f"no more than was lost, {sketch.lost:g}"
         raise misfit("upload.summary.shed", sketch.shed, expected)
@@ -236,35 +276,53 @@ def _said(summary: object) -> str:
             return f"a {type(summary).__name__}"
 
 
-def _evidence(statistics: Statistics) -> tuple[float, float, float]:
-    """Return what the trace of X^T X is at least, |moment|, and what u^T (X^T X) u is at most.
+def _weighed(statistics: Statistics) -> tuple[float, float, float, float]:
+    """Return what the trace is at least, |moment|, m^T A^-1 m, and the least eigenvalue of A.
 
-    u is the moment's direction; without one the third is at least 0.
+    In the norm |y| = sqrt(y^T A^-1 y), the moment is at most as long as its rewards are together.
+    What a correction or rounding to float32 moved it by, at most e, comes on top: e / sqrt(f), with
+    f the least eigenvalue of A where that can be. A matrix is asked by ``_check_matrix``.
     """
-    moment = statistics.moment
-    match statistics.summary:
-        case Sketch() | Narrow() as sketch:
-            shed = sketch.shed
-            trace, length, along, short = evidence(sketch.rows, sketch.squares, moment)
-            if not isfinite(trace):
-                raise misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
-            if short:
-                raise misfit("upload.summary.rows", "a row too short to square", "none")
-            return trace + shed, length, along + shed
-        case LossyRows() | Fitted() as lossy:
-            trace, length, along = lossy_evidence(lossy, moment)
-            if not isfinite(trace):
-                raise misfit("upload.summary.rows", f"a trace of {trace}", "a finite one")
-            return trace, length, along
-        case Gram() | Triangle() as gram:
-            matrix = gram.matrix
-            if not (_is_paired(matrix) and _is_semidefinite(matrix)):
-                raise misfit(at_fault(statistics), "an indefinite matrix", "a sum of x x^T")
-            length = sqrt(float(moment @ moment))
-            u = moment / (length or 1.0)
-            return float(matrix.trace()), length, max(float(u @ matrix @ u), 0.0)
-        case summary:
+    summary, moment = statistics.summary, statistics.moment
+    match summary:
+        case Gram() | Triangle():
+            weighed = float(summary.matrix.trace()), sqrt(float(moment @ moment)), 0.0, 0.0
+        case Sketch() | Narrow():
+            weighed = _sketch_evidence(summary, moment)
+        case LossyRows() | Fitted():
+            weighed = lossy_evidence(summary, moment)
+        case _:
             raise TypeError(f"no evidence in a {type(summary).__name__}")
+    if not isfinite(weighed[0]):
+        field = at_fault(statistics)
+        raise misfit(field, f"a trace of {weighed[0]}", "a finite one")
+    return weighed
+
+
+def _most_rewards(statistics: Statistics, limits: Limits) -> float:
+    """Return the most that the root of the sum of squared rewards can be: as told, or by R."""
+    squares = limits.reward**2 * statistics.count
+    if statistics.rewards.count == statistics.count:
+        squares = min(squares, statistics.rewards.squares)
+    return sqrt((_LOOSE + _SINGLE) * squares)
+
+
+def _sketch_evidence(sketch: Sketch | Narrow, moment: Array) -> tuple[float, float, float, float]:
+    """Return trace + shed, |moment|, m^T A^-1 m, and the least eigenvalue of A."""
+    trace, length, needed, short = evidence(sketch.rows, sketch.squares, moment, sketch.shed)
+    if short:
+        raise misfit("upload.summary.rows", "a row too short to square", "none")
+    mass = trace + sketch.shed
+    floor = sketch.shed + UNSEEN * mass
+    if isinstance(sketch, Narrow) and floor > 0.0:  # its rows need not be orthogonal
+        needed = rewards_needed(sketch.rows, moment, np.full(len(moment), floor))
+    return mass, length, needed, floor
+
+
+def _unexplained(got: str, most: float) -> InvalidMessage:
+    said = f"one that takes rewards of {got} (root of the sum of squares)"
+    expected = f"at most {most:g}: what the arms in the summary and their rewards can give"
+    return misfit("upload.moment", said, expected)
 
 
 def _is_paired(matrix: Array) -> bool:
@@ -273,11 +331,25 @@ def _is_paired(matrix: Array) -> bool:
     return bool((np.abs(matrix) <= _PAIRED * np.outer(roots, roots)).all())
 
 
-def _is_semidefinite(matrix: Array) -> bool:
-    """Say whether no eigenvalue is negative, but for rounding. Cost O(d^3)."""
-    slack = 1e-9 * float(matrix.trace()) + np.finfo(float).tiny
-    try:
-        np.linalg.cholesky(matrix + slack * np.eye(len(matrix)))
-    except np.linalg.LinAlgError:
-        return False
-    return True
+def _check_matrix(statistics: Statistics, most: float) -> None:
+    """Raise InvalidMessage unless this can be a sum of x x^T that explains the moment. Cost O(d^3).
+
+    ``most`` is the root of the sum of squared rewards. Negative eigenvalues are taken for rounding
+    as far as ``count`` sums in float64 explain: adding up n products makes a relative error of at
+    most n 2^-53 in each entry of the sum of |x| |x|^T, whose norm is at most the trace; factorising
+    adds a few d of these. One factorisation tells of most honest uploads that both is well; where
+    it fails, each is asked for on its own terms.
+    """
+    matrix, moment = statistics.summary.matrix, statistics.moment
+    rounding = (statistics.count + 4 * len(matrix) + 16) * _ROUND_OFF
+    rounding = min(rounding, _WORST_ROUND_OFF)
+    paired = _is_paired(matrix)
+    if paired and is_explained(matrix, moment, most=most**2, slack=rounding):
+        return
+    if not (paired and is_explained(matrix, np.zeros_like(moment), most=1.0, slack=rounding)):
+        raise misfit(at_fault(statistics), "an indefinite matrix", "a sum of x x^T")
+    trace = float(matrix.trace())
+    if _is_rounded(statistics.summary) and trace > 0.0:  # a moment in float32 may be a little off
+        most += 2.0**-23 * sqrt(float(moment @ moment)) / sqrt(UNSEEN * trace)
+    if not is_explained(matrix, moment, most=most**2):
+        raise _unexplained("more", most)

@@ -1,7 +1,8 @@
 """A model in a file: to back it up, to move it to another store, to look at it.
 
 The file holds the recipe, the state, which uploads were merged (so that a copy stays a copy) and
-the hashes of the tokens (so that agents need no new ones). It carries a checksum of itself.
+the hashes of the tokens (so that agents need no new ones), and the parts of a model that keeps
+those, or the sums of its groups, but no snapshots. It carries a checksum of itself.
 """
 
 from dataclasses import asdict
@@ -11,17 +12,27 @@ import msgspec
 
 from fedbandit.errors import DataError, FedbanditError, complaint
 from fedbandit.service.models.deduplication import Life, MergedUploads
+from fedbandit.service.models.groups import check_groups
+from fedbandit.service.models.history import HOURLY, History, Part, check_history
 from fedbandit.service.models.model import (
     current_fingerprint,
     new_incarnation,
     recipe_of,
     server_at,
 )
+from fedbandit.service.models.quotas import (
+    NO_QUOTAS,
+    NOTHING_SPENT,
+    Quotas,
+    Spent,
+    check_quotas,
+)
 from fedbandit.service.storage.contract import Archive, Model, Token
 from fedbandit.terms import check_limits, check_name
 from fedbandit.wire import Limits
 
-_MAGIC, _MAGIC_1 = b"fedbandit model 2\n", b"fedbandit model 1\n"
+_MAGIC = b"fedbandit model 3\n"
+_OLDER = (b"fedbandit model 2\n", b"fedbandit model 1\n")
 _DIGEST = 32
 
 
@@ -41,6 +52,13 @@ class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     count: int
     created: float
+    quotas: Quotas = NO_QUOTAS
+    history: History = HOURLY
+    mass: float = 0.0
+    snapshot: float = 0.0
+    set_back: int = 0
+    groups: int = 0
+    told: bytes = b""
 
 
 class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,6 +69,11 @@ class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     observations: int
     received: int
     seen: float
+    since: float = 0.0
+    mass: float = 0.0
+    spent: Spent = NOTHING_SPENT
+    loose: int = 0
+    quarantined: bool = False
 
 
 class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,6 +89,8 @@ class _Archive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: bytes
     ledgers: dict[str, _MergedUploads]  # the name in files of version 1
     tokens: list[_Token]
+    parts: list[Part] = []
+    groups: dict[int, bytes] = {}
 
 
 def archive_bytes(archive: Archive) -> bytes:
@@ -85,6 +110,8 @@ def archive_bytes(archive: Archive) -> bytes:
             "state": archive.state,
             "ledgers": merged,
             "tokens": [asdict(token) for token in archive.tokens],
+            "parts": [asdict(part) for part in archive.parts],
+            "groups": dict(archive.groups),
         }
     )
     return _MAGIC + sha256(body).digest() + body
@@ -98,7 +125,7 @@ def read_archive(data: bytes, *, name: str | None = None) -> Archive:
     """
     body = data[len(_MAGIC) + _DIGEST :]
     if (
-        not data.startswith((_MAGIC, _MAGIC_1))
+        not data.startswith((_MAGIC, *_OLDER))
         or data[len(_MAGIC) : -len(body)] != sha256(body).digest()
     ):
         raise _broken("bytes that are not, or no longer, what export wrote")
@@ -118,13 +145,18 @@ def _archive(wired: _Archive, name: str) -> Archive:
     fresh = {"name": check_name("model", name), "incarnation": new_incarnation()}
     was = wired.model
     mark = current_fingerprint(was.recipe, was.params, was.fingerprint)
+    rules = {"quotas": check_quotas(was.quotas), "history": check_history(was.history)}
+    check_groups(was.groups)
     fields = {**msgspec.structs.asdict(was), **fresh, "limits": limits, "fingerprint": mark}
+    fields |= rules
     tokens = [_token(each, wired.model.name) for each in wired.tokens]
     return Archive(
         model=Model(**fields),
         state=wired.state,
         merged={agent: _merged(each) for agent, each in wired.ledgers.items()},
         tokens=tokens if name == wired.model.name else [],
+        parts=wired.parts,
+        groups=wired.groups,
     )
 
 

@@ -16,10 +16,11 @@ birth that has not come yet.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fedbandit.errors import InvalidMessage, InvalidState, complaint
+from fedbandit.service.models.quotas import NOTHING_SPENT, Spent
 
 KEPT: Final = 8
 
@@ -46,7 +47,10 @@ class MergedUploads:
     """What is remembered of the uploads of one agent that were merged into one model.
 
     ``known`` counts the lives that ever uploaded. ``uploads``, ``observations`` and ``received``
-    (bytes) are totals; ``seen`` is the time of the last upload, in seconds since 1970.
+    (bytes) are totals; ``seen`` is the time of the last upload, in seconds since 1970, ``since``
+    that of the first. ``mass`` is what they added to the trace of V, ``spent`` what of the hourly
+    quotas is used up. ``loose`` counts the parts that were not merged with earlier ones yet (see
+    ``history``). Of an agent that is ``quarantined`` nothing is merged.
     """
 
     lives: Mapping[bytes, Life] = field(default_factory=dict)
@@ -56,6 +60,11 @@ class MergedUploads:
     observations: int = 0
     received: int = 0
     seen: float = 0.0
+    since: float = 0.0
+    mass: float = 0.0
+    spent: Spent = NOTHING_SPENT
+    loose: int = 0
+    quarantined: bool = False
 
     def copy_of(self, life: bytes, *, born: int, sequence: int) -> int | None:
         """Return None for a new upload; for a copy, the version that it was merged as, if known.
@@ -84,10 +93,12 @@ class MergedUploads:
         observations: int = 0,
         received: int = 0,
         seen: float = 0.0,
+        mass: float = 0.0,
+        spent: Spent | None = None,
     ) -> "MergedUploads":
         """Return a copy in which one more upload is merged, of so many observations and bytes.
 
-        ``seen`` is when that was.
+        ``seen`` is when that was, ``spent`` what is used up by then.
         """
         last = self.lives.get(life)
         lives = {**self.lives, life: Life(last.born if last else born, sequence, version)}
@@ -95,7 +106,8 @@ class MergedUploads:
         if len(lives) > KEPT:
             idlest = min(lives, key=lambda each: lives[each].version)
             floor = max(floor, lives.pop(idlest).born + 1)
-        return MergedUploads(
+        return replace(
+            self,
             lives=lives,
             known=known,
             floor=floor,
@@ -103,6 +115,9 @@ class MergedUploads:
             observations=self.observations + observations,
             received=self.received + received,
             seen=seen,
+            since=self.since if self.uploads else seen,
+            mass=self.mass + mass,
+            spent=self.spent if spent is None else spent,
         )
 
 

@@ -22,15 +22,26 @@ from fedbandit.errors import (
     InvalidState,
     complaint,
 )
+from fedbandit.service.models.groups import check_groups
+from fedbandit.service.models.history import HOURLY, History, check_history
+from fedbandit.service.models.quotas import NO_QUOTAS, Quotas, check_quotas
 from fedbandit.service.storage.contract import Model
 from fedbandit.terms import check_limits, check_name, check_served
 from fedbandit.wire import Limits
 
-DEFAULT_LIMITS: Final = Limits(arm_norm=1e6, reward=1e6, count=10**9)
+DEFAULT_LIMITS: Final = Limits(arm_norm=1e6, reward=1e6, count=10_000)
 _ENVELOPE = 512  # more than all fields of a sync but its arrays
 
 
-def new_model(name: str, recipe: Recipe, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Model, bytes]:
+def new_model(
+    name: str,
+    recipe: Recipe,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    quotas: Quotas = NO_QUOTAS,
+    history: History = HOURLY,
+    groups: int = 0,
+) -> tuple[Model, bytes]:
     """Return a model that has merged nothing yet, and its state."""
     check_name("model", name)
     check_served(recipe)
@@ -45,6 +56,9 @@ def new_model(name: str, recipe: Recipe, *, limits: Limits = DEFAULT_LIMITS) -> 
         version=0,
         count=0,
         created=time.time(),
+        quotas=check_quotas(quotas),
+        history=check_history(history),
+        groups=check_groups(groups),
     )
     return model, wire.encode(recipe.server().whole())
 

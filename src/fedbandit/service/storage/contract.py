@@ -1,17 +1,19 @@
 """What a coordinator keeps, and the contract that every store of it fulfils.
 
 A store is named by a URL: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or
-``postgresql://user@host/database``. It keeps models, tokens (their hashes) and, for each agent of a
-model, which uploads were merged. Its size depends on the number of models and agents, not on the
-number of uploads.
+``postgresql://user@host/database``. It keeps models, tokens (their hashes), for each agent of a
+model which uploads were merged, and the past of a model as far as that is kept. Its size depends on
+the number of models and agents, not on the number of uploads.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from fedbandit.service.models.deduplication import MergedUploads
+from fedbandit.service.models.history import HOURLY, History, Part, Snapshot
+from fedbandit.service.models.quotas import NO_QUOTAS, Quotas
 from fedbandit.wire import Limits
 
 
@@ -20,7 +22,12 @@ class Model:
     """A model as it is stored, all but its state.
 
     ``incarnation`` tells a model from one of the same name that was deleted before. ``params`` are
-    the recipe's, as JSON. ``version`` counts the uploads merged, ``count`` their observations.
+    the recipe's, as JSON. ``version`` counts the uploads merged, and the times that something was
+    taken out again; ``set_back`` is the version of the last such time, 0 if there was none.
+    ``count`` is the number of observations in the state. ``mass`` is what all uploads added to the
+    trace of V, but for those of agents that were forgotten. ``snapshot`` is when the last one was
+    taken. ``groups`` is the number of groups of agents, 0 for none, and ``told`` the moment that
+    agents are told with them, as float64; empty if it is the state's own.
     """
 
     name: str
@@ -32,6 +39,13 @@ class Model:
     version: int
     count: int
     created: float
+    quotas: Quotas = NO_QUOTAS
+    history: History = HOURLY
+    mass: float = 0.0
+    snapshot: float = 0.0
+    set_back: int = 0
+    groups: int = 0
+    told: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +64,14 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """A model with everything that belongs to it, as of one instant."""
+    """A model with everything that belongs to it but its snapshots, as of one instant."""
 
     model: Model
     state: bytes
     merged: Mapping[str, MergedUploads]
     tokens: Sequence[Token]
+    parts: Sequence[Part] = ()
+    groups: Mapping[int, bytes] = field(default_factory=dict)
 
 
 class Locked(Protocol):
@@ -84,9 +100,79 @@ class Locked(Protocol):
         ...
 
     def write(
-        self, *, state: bytes, version: int, count: int, merged: Mapping[str, MergedUploads]
+        self,
+        *,
+        state: bytes,
+        version: int,
+        count: int,
+        merged: Mapping[str, MergedUploads],
+        mass: float | None = None,
+        set_back: int | None = None,
+        told: bytes | None = None,
     ) -> None:
-        """Replace the state, and the merged uploads of agents asked for in this block before."""
+        """Replace the state, and the merged uploads of agents asked for in this block before.
+
+        The model's ``mass``, ``set_back`` and ``told`` stay as they are if left out.
+        """
+        ...
+
+    def set_rules(self, *, limits: Limits, quotas: Quotas, history: History) -> None:
+        """Change what uploads may be, what agents may send, and how the past is kept."""
+        ...
+
+    @property
+    def past(self) -> "Past":
+        """Its snapshots and parts."""
+        ...
+
+
+class Past(Protocol):
+    """The snapshots and parts of a model that is locked (see ``models.history``)."""
+
+    def groups(self, snapshot: int | None = None) -> dict[int, bytes]:
+        """Return the states of the groups, by number: as of now, or of a snapshot."""
+        ...
+
+    def write_groups(self, states: Mapping[int, bytes]) -> None:
+        """Replace the states of some groups."""
+        ...
+
+    def take_snapshot(self, at: float) -> None:
+        """Keep the state and those of the groups as they are stored now, and note the time.
+
+        A snapshot of this version that is there already is replaced.
+        """
+        ...
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return the snapshots, by version."""
+        ...
+
+    def snapshot_state(self, version: int) -> bytes:
+        """Return the state that a snapshot holds; raise UnknownName if there is none."""
+        ...
+
+    def drop_snapshots(self, versions: Collection[int]) -> None:
+        """Delete snapshots."""
+        ...
+
+    def add_parts(self, parts: Sequence[Part]) -> None:
+        """Add parts; those of one agent differ in ``last``."""
+        ...
+
+    def parts(self, agent: str) -> list[Part]:
+        """Return the parts of an agent, by ``last``."""
+        ...
+
+    def all_parts(self) -> Iterator[Part]:
+        """Return the parts of all agents, a few at a time, by agent and ``last``."""
+        ...
+
+    def drop_parts(self, agent: str | None, *, after: int, upto: int | None) -> None:
+        """Delete the parts of an agent, or of all, with ``after`` < ``last`` <= ``upto``.
+
+        ``upto`` None: all later ones.
+        """
         ...
 
 
@@ -100,7 +186,7 @@ class Store(Protocol):
       and machines; each sees what the ones before it wrote. If the commit itself fails, both are
       possible; the next block sees which.
     - A model's name is unique. Unknown names raise UnknownName, taken ones InvalidParameter. With a
-      model go its merged uploads and its tokens.
+      model go its merged uploads, its tokens and its past.
     - A store that cannot be reached, read or written raises StoreError, and works again once the
       cause is gone.
     - Methods may be called from any thread.
@@ -133,6 +219,10 @@ class Store(Protocol):
 
     def lock(self, name: str) -> AbstractContextManager[Locked]:
         """Lock a model until the block ends."""
+        ...
+
+    def agents(self, model: str) -> dict[str, MergedUploads]:
+        """Return the merged uploads of all agents that ever uploaded, or are quarantined."""
         ...
 
     def merged_uploads(self, model: str, agent: str) -> MergedUploads:

@@ -12,8 +12,9 @@ from typing import Final
 from fedbandit.errors import StoreError
 from fedbandit.service.models.model import current_fingerprint
 from fedbandit.service.storage.database import Database, Session
+from fedbandit.service.storage.past import add_past
 
-SCHEMA: Final = 4
+SCHEMA: Final = 5
 
 
 def _identify_by_what_decides(session: Session) -> None:
@@ -26,7 +27,10 @@ def _identify_by_what_decides(session: Session) -> None:
             session.run("UPDATE models SET fingerprint = ? WHERE name = ?", (new, name))
 
 
-MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {3: _identify_by_what_decides}
+MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
+    3: _identify_by_what_decides,
+    4: add_past,
+}
 
 
 def migrate(

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from hashlib import sha256
 from typing import Any
 
@@ -10,9 +10,13 @@ import msgspec
 
 from fedbandit.errors import InvalidParameter, complaint, unknown
 from fedbandit.service.models.deduplication import Life, MergedUploads, UnreadableUploads
+from fedbandit.service.models.history import History
+from fedbandit.service.models.quotas import Quotas, Spent
 from fedbandit.service.storage.contract import Archive, Model, Token
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey
 from fedbandit.service.storage.migrations import SCHEMA, migrate
+from fedbandit.service.storage.past import SqlPast, add_past
+from fedbandit.service.storage.rules import read_rules, written_rules
 from fedbandit.wire import Limits
 
 _SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
@@ -34,21 +38,23 @@ _TABLES = (
 )
 _MODEL = (
     "name, incarnation, recipe, params, fingerprint, "
-    "arm_norm, reward, most, version, count, created"
+    "arm_norm, reward, most, version, count, created, rules, mass, snapshot, set_back, told"
 )
 _TOKEN = "digest, name, model, agent, created"
-_AGENT = "lives, known, floor, uploads, observations, received, seen"
+_AGENT = (
+    "lives, known, floor, uploads, observations, received, seen, since, mass, "
+    "spent_observations, spent_uploads, spent_at, loose, quarantined"
+)
 _AGENT_UPSERT = (
-    f"INSERT INTO agents (model, agent, {_AGENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (model, agent) DO UPDATE SET lives = excluded.lives, known = excluded.known, "
-    "floor = excluded.floor, uploads = excluded.uploads, observations = excluded.observations, "
-    "received = excluded.received, seen = excluded.seen"
+    f"INSERT INTO agents (model, agent, {_AGENT}) VALUES ({', '.join('?' * 16)}) "
+    "ON CONFLICT (model, agent) DO UPDATE SET "
+    + ", ".join(f"{column} = excluded.{column}" for column in _AGENT.split(", "))
 )
 _Lives = list[tuple[bytes, int, int, int]]
 
 
 class SqlStore:
-    """Models, merged uploads and tokens in four tables."""
+    """Models, merged uploads, tokens and the past of models in seven tables."""
 
     def __init__(self, database: Database, *, create: bool) -> None:
         self._database = database
@@ -90,7 +96,7 @@ class SqlStore:
         """Delete a model and what belongs to it."""
         with self._database.session("write") as session:
             _select_model(session, name, lock=session.dialect.lock)
-            for table in ("agents", "tokens"):
+            for table in ("agents", "tokens", "snapshots", "parts", "groups_of"):
                 session.run(f"DELETE FROM {table} WHERE model = ?", (name,))
             session.run("DELETE FROM models WHERE name = ?", (name,))
 
@@ -101,6 +107,12 @@ class SqlStore:
             columns, lock = f"{_MODEL}, digest", session.dialect.lock
             *row, digest = _select_row(session, name, columns, lock=lock)
             yield LockedModel(session, _model(row), bytes(digest))
+
+    def agents(self, model: str) -> dict[str, MergedUploads]:
+        """Return the merged uploads of all agents."""
+        with self._database.session("snapshot") as session:
+            _select_model(session, model)
+            return _select_merged(session, model, None)
 
     def merged_uploads(self, model: str, agent: str) -> MergedUploads:
         """Return the merged uploads of one agent."""
@@ -117,6 +129,8 @@ class SqlStore:
                 state=_select_state(session, name),
                 merged=_select_merged(session, name, None),
                 tokens=[_token(row) for row in tokens],
+                parts=list(SqlPast(session, name).all_parts()),
+                groups=SqlPast(session, name).groups(),
             )
 
     def install(self, archive: Archive) -> None:
@@ -128,6 +142,9 @@ class SqlStore:
                 f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?)",
                 [_token_values(token) for token in archive.tokens],
             )
+            past = SqlPast(session, archive.model.name)
+            past.add_parts(archive.parts)
+            past.write_groups(archive.groups)
 
     def add_token(self, token: Token) -> None:
         """Add a token; its model has to exist."""
@@ -183,6 +200,7 @@ class LockedModel:
 
     def __init__(self, session: Session, model: Model, digest: bytes) -> None:
         self._session, self.model, self.digest = session, model, digest
+        self.past = SqlPast(session, model.name)
 
     def state(self) -> bytes:
         """Return its state."""
@@ -204,15 +222,32 @@ class LockedModel:
         return {agent: found.get(agent, MergedUploads()) for agent in agents}
 
     def write(
-        self, *, state: bytes, version: int, count: int, merged: Mapping[str, MergedUploads]
+        self,
+        *,
+        state: bytes,
+        version: int,
+        count: int,
+        merged: Mapping[str, MergedUploads],
+        mass: float | None = None,
+        set_back: int | None = None,
+        told: bytes | None = None,
     ) -> None:
         """Replace the state, and the merged uploads of some agents."""
         self.digest = sha256(state).digest()
-        self._session.run(
-            "UPDATE models SET state = ?, digest = ?, version = ?, count = ? WHERE name = ?",
-            (state, self.digest, version, count, self.model.name),
-        )
+        changed = {"state": state, "digest": self.digest, "version": version, "count": count}
+        others = {"mass": mass, "set_back": set_back, "told": told}
+        changed |= {column: value for column, value in others.items() if value is not None}
+        columns = ", ".join(f"{column} = ?" for column in changed)
+        values = (*changed.values(), self.model.name)
+        self._session.run(f"UPDATE models SET {columns} WHERE name = ?", values)
         _upsert_merged(self._session, self.model.name, merged)
+
+    def set_rules(self, *, limits: Limits, quotas: Quotas, history: History) -> None:
+        """Change what uploads may be, what agents may send, and how the past is kept."""
+        self._session.run(
+            "UPDATE models SET arm_norm = ?, reward = ?, most = ?, rules = ? WHERE name = ?",
+            (*astuple(limits), written_rules(quotas, history, self.model.groups), self.model.name),
+        )
 
 
 def _create_tables(database: Database) -> None:
@@ -226,16 +261,20 @@ def _create_tables(database: Database) -> None:
             return
         for table in _TABLES:
             session.run(table.format(**words))
+        add_past(session)
         session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
 
 
 def _insert_model(session: Session, model: Model, state: bytes) -> None:
-    limits = (model.limits.arm_norm, model.limits.reward, model.limits.count)
+    limits = astuple(model.limits)
     identity = (model.name, model.incarnation, model.recipe, model.params, model.fingerprint)
     written = (state, sha256(state).digest())
+    counts = (model.version, model.count, model.created)
+    rules = written_rules(model.quotas, model.history, model.groups)
+    past = (rules, model.mass, model.snapshot, model.set_back, model.told)
     session.run(
-        f"INSERT INTO models ({_MODEL}, state, digest) VALUES ({', '.join('?' * 13)})",
-        (*identity, *limits, model.version, model.count, model.created, *written),
+        f"INSERT INTO models ({_MODEL}, state, digest) VALUES ({', '.join('?' * 18)})",
+        (*identity, *limits, *counts, *past, *written),
     )
 
 
@@ -260,14 +299,13 @@ def _select_merged(
 ) -> dict[str, MergedUploads]:
     """Return the merged uploads of those of some agents, or of all, that ever uploaded."""
     which, values = "model = ?", [model]
+    if agents is not None and not agents:
+        return {}
     if agents is not None:
         which += f" AND agent IN ({_places(agents)})"
         values += agents
     rows = session.run(f"SELECT agent, {_AGENT} FROM agents WHERE {which}", values)
-    return {
-        agent: MergedUploads(_read_lives(lives, model, agent), *totals)
-        for agent, lives, *totals in rows
-    }
+    return {agent: _merged(_read_lives(lives, model, agent), *rest) for agent, lives, *rest in rows}
 
 
 def _upsert_merged(session: Session, model: str, merged: Mapping[str, MergedUploads]) -> None:
@@ -293,16 +331,26 @@ def _places(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
 
 
+def _merged(lives: Mapping[bytes, Life], *values: Any) -> MergedUploads:
+    *totals, observations, uploads, at, loose, quarantined = values
+    spent = Spent(observations, uploads, at)
+    rest = {"spent": spent, "loose": loose, "quarantined": bool(quarantined)}
+    return MergedUploads(lives, *totals, **rest)
+
+
 def _merged_values(merged: MergedUploads) -> tuple[Any, ...]:
     lives = [(key, each.born, each.sequence, each.version) for key, each in merged.lives.items()]
     counts = (merged.uploads, merged.observations, merged.received)
-    packed = msgspec.msgpack.encode(lives)
-    return (packed, merged.known, merged.floor, *counts, merged.seen)
+    packed, spent = msgspec.msgpack.encode(lives), merged.spent
+    known = (packed, merged.known, merged.floor, *counts, merged.seen, merged.since, merged.mass)
+    drains = (spent.observations, spent.uploads, spent.at)
+    return (*known, *drains, merged.loose, int(merged.quarantined))
 
 
 def _model(row: Sequence[Any]) -> Model:
     name, incarnation, recipe, params, fingerprint, arm_norm, reward, most, *rest = row
-    version, count, created = rest
+    version, count, created, packed, mass, snapshot, set_back, told = rest
+    rules = read_rules(packed, name)
     return Model(
         name=name,
         incarnation=incarnation,
@@ -313,6 +361,13 @@ def _model(row: Sequence[Any]) -> Model:
         version=version,
         count=count,
         created=created,
+        quotas=rules.quotas,
+        history=rules.history,
+        mass=mass,
+        snapshot=snapshot,
+        set_back=set_back,
+        groups=rules.groups,
+        told=bytes(told or b""),
     )
 
 

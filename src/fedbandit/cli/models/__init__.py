@@ -1,0 +1,1 @@
+"""What the commands for models share: their rules, and their past."""

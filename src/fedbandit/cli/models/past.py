@@ -1,0 +1,123 @@
+"""``fedbandit model set``, ``history``, ``rollback`` and ``forget``."""
+
+from argparse import Namespace
+
+from fedbandit.cli.command import Add, Command
+from fedbandit.cli.models.rules import (
+    add_rules,
+    history_from,
+    limits_from,
+    quotas_from,
+    rules_text,
+)
+from fedbandit.cli.options import add_store, opened_store
+from fedbandit.cli.table import show_table
+from fedbandit.cli.values import not_negative
+from fedbandit.errors import DataError
+
+
+def _name(add: Add) -> None:
+    add("name", metavar="NAME", help="name of the model")
+    add_store(add)
+
+
+def _define_set(add: Add) -> None:
+    _name(add)
+    add_rules(add, new=False)
+
+
+def _set(arguments: Namespace) -> None:
+    from fedbandit.service.models.history import check_history
+    from fedbandit.service.models.quotas import check_quotas
+    from fedbandit.service.models.undo import set_history
+    from fedbandit.terms import check_limits
+
+    with opened_store(arguments) as store, store.lock(arguments.name) as locked:
+        model = locked.model
+        quotas = check_quotas(quotas_from(arguments, model.quotas))
+        limits = check_limits(limits_from(arguments, model.limits, quotas))
+        history = check_history(history_from(arguments, model.history))
+        set_history(locked, history)
+        locked.set_rules(limits=limits, quotas=quotas, history=history)
+    for line in rules_text(limits, quotas, history):
+        print(line)
+
+
+def _history(arguments: Namespace) -> None:
+    from fedbandit.cli.values import when
+
+    with opened_store(arguments) as store, store.lock(arguments.name) as locked:
+        model, snapshots = locked.model, locked.past.snapshots()
+    rows = [
+        (f"{each.version}", when(each.at), f"{each.count}", f"{each.size}") for each in snapshots
+    ]
+    show_table("Snapshots", ("version", "taken", "observations", "bytes"), rows)
+    undone = f", something was last taken out at {model.set_back}" if model.set_back else ""
+    print(f"now: version {model.version}, {model.count} observations{undone}")
+
+
+def _define_rollback(add: Add) -> None:
+    _name(add)
+    told = "version of a snapshot, as fedbandit model history shows it"
+    add("version", type=_version, metavar="VERSION", help=told)
+    _confirm(add)
+
+
+def _rollback(arguments: Namespace) -> None:
+    from fedbandit.service.models.undo import roll_back
+
+    name, version = arguments.name, arguments.version
+    with opened_store(arguments) as store, store.lock(name) as locked:
+        locked.past.snapshot_state(version)  # it is there
+        _check_confirmed(arguments, f"Rolling {name} back to version {version}")
+        roll_back(locked, version)
+        uploads = locked.model.version - version
+        made = locked.model.version + 1
+    print(
+        f"{name}: as it was at version {version}, now version {made}; {uploads} uploads taken out"
+    )
+
+
+def _define_forget(add: Add) -> None:
+    _name(add)
+    told = "take out what was merged after this version: that of a snapshot, or 0"
+    add("--after", type=_version, required=True, metavar="VERSION", help=told)
+    told = "and up to this one: that of a later snapshot (default: the present one)"
+    add("--upto", type=_version, metavar="VERSION", help=told)
+    _confirm(add)
+
+
+def _forget(arguments: Namespace) -> None:
+    from fedbandit.service.models.undo import forget_span
+
+    name, after = arguments.name, arguments.after
+    with opened_store(arguments) as store, store.lock(name) as locked:
+        before = locked.model.version
+        upto = before if arguments.upto is None else arguments.upto
+        _check_confirmed(arguments, f"Taking versions {after + 1} to {upto} out of {name}")
+        gone = forget_span(locked, after=after, upto=upto)
+    print(f"{name}: {gone} observations taken out, now version {before + 1}")
+
+
+def _version(text: str) -> int:
+    return int(not_negative(text))
+
+
+def _confirm(add: Add) -> None:
+    add("--yes", action="store_true", help="confirm: what is taken out cannot be put back")
+
+
+def _check_confirmed(arguments: Namespace, what: str) -> None:
+    if not arguments.yes:
+        raise DataError(
+            f"{what} cannot be undone. Add --yes to confirm; to keep a copy, first: "
+            f"fedbandit model export {arguments.name} --out FILE."
+        )
+
+
+PAST_VERBS = (
+    Command("set", "Change limits, quotas and history of a model.", _define_set, _set),
+    Command("history", "List the snapshots of a model.", _name, _history),
+    Command("rollback", "Set a model back to a snapshot.", _define_rollback, _rollback),
+    Command("forget", "Take out all that was merged in some time.", _define_forget, _forget),
+)

@@ -1,0 +1,149 @@
+"""The options by which a model is given its limits, its quotas and its history."""
+
+from argparse import ArgumentTypeError, BooleanOptionalAction, Namespace
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fedbandit.cli.command import Add
+from fedbandit.cli.values import above_zero, whole_number
+
+if TYPE_CHECKING:
+    from fedbandit.service.models.history import History
+    from fedbandit.service.models.quotas import Quotas
+    from fedbandit.wire import Limits
+
+NONE = "none"
+
+
+def _or_none(read: Callable[[str], float]) -> Callable[[str], Any]:
+    """Return a reader that takes the word none too."""
+
+    def read_or_none(text: str) -> Any:
+        if text == NONE:
+            return NONE
+        try:
+            return read(text)
+        except ArgumentTypeError as error:
+            raise ArgumentTypeError(f"{error}, or none") from error
+
+    return read_or_none
+
+
+def _from_zero(text: str) -> int:
+    return 0 if text == "0" else whole_number(text)
+
+
+def add_rules(add: Add, *, new: bool) -> None:
+    """Add the options; ``new``: for a model that is being made, so they have defaults."""
+
+    def told(text: str, default: str) -> str:
+        return f"{text} (default: {default})" if new else text
+
+    def number(option: str, read: Callable[[str], Any], metavar: str, text: str) -> None:
+        add(option, type=read, metavar=metavar, help=text)
+
+    text = told("refuse uploads of arms longer than this", "1e6")
+    number("--max-arm-norm", float, "X", text)
+    text = told("refuse uploads of rewards larger than this in size", "1e6")
+    number("--max-reward", float, "X", text)
+    text = told("refuse uploads of more observations than this", "10000")
+    number("--max-count", whole_number, "N", text)
+    text = told("let one agent send this many observations an hour, then wait", NONE)
+    number("--hourly-observations", _or_none(whole_number), "N", text)
+    text = told("let one agent send this many uploads an hour, then wait", NONE)
+    number("--hourly-uploads", _or_none(whole_number), "N", text)
+    text = told("let one agent hold this share of the model, then wait for others", NONE)
+    number("--max-share", _or_none(above_zero), "X", text)
+    text = told("seconds from one snapshot to the next", "3600")
+    number("--snapshot-every", above_zero, "SECONDS", text)
+    text = told("most snapshots to keep, 0 for none", "24")
+    number("--snapshots", _from_zero, "N", text)
+    add(
+        "--keep-parts",
+        action=BooleanOptionalAction,
+        default=None,
+        help="keep what each agent sent, so that it can be taken out again "
+        "(fedbandit agent forget); takes room for a state or more per agent",
+    )
+
+
+def limits_from(arguments: Namespace, limits: "Limits", quotas: "Quotas") -> "Limits":
+    """Return limits changed as asked for; no upload is larger than what an hour allows."""
+    changed = replace(
+        limits,
+        arm_norm=_given(arguments.max_arm_norm, limits.arm_norm),
+        reward=_given(arguments.max_reward, limits.reward),
+        count=_given(arguments.max_count, limits.count),
+    )
+    hourly = quotas.observations
+    return changed if hourly is None else replace(changed, count=min(changed.count, hourly))
+
+
+def quotas_from(arguments: Namespace, quotas: "Quotas") -> "Quotas":
+    """Return quotas changed as asked for."""
+    asked = {
+        "observations": arguments.hourly_observations,
+        "uploads": arguments.hourly_uploads,
+        "share": arguments.max_share,
+    }
+    given = {
+        name: None if value == NONE else value for name, value in asked.items() if value is not None
+    }
+    return replace(quotas, **given)
+
+
+def history_from(arguments: Namespace, history: "History") -> "History":
+    """Return a history changed as asked for."""
+    return replace(
+        history,
+        every=_given(arguments.snapshot_every, history.every),
+        keep=_given(arguments.snapshots, history.keep),
+        by_agent=_given(arguments.keep_parts, history.by_agent),
+    )
+
+
+def advice(limits: "Limits", quotas: "Quotas", *, agents: int) -> list[str]:
+    """Return what to set where agents are not one's own, a line each."""
+    from fedbandit.service.models.model import DEFAULT_LIMITS
+
+    said = []
+    if limits.arm_norm == DEFAULT_LIMITS.arm_norm or limits.reward == DEFAULT_LIMITS.reward:
+        said.append(
+            "an agent may send arms and rewards as large as 1e6; set --max-arm-norm and "
+            "--max-reward to the largest that can occur"
+        )
+    missing = [
+        option
+        for option, value in (
+            ("--hourly-observations", quotas.observations),
+            ("--hourly-uploads", quotas.uploads),
+            (f"--max-share {min(1.0, 5.0 / agents):g}", quotas.share),
+        )
+        if value is None
+    ]
+    if missing:
+        said.append(
+            f"one agent can outweigh all others; where agents are not yours, set "
+            f"{', '.join(missing)}: a few times what the busiest honest agent sends"
+        )
+    return said
+
+
+def rules_text(limits: "Limits", quotas: "Quotas", history: "History") -> list[str]:
+    """Return limits, quotas and history in words, a line each."""
+    said = [f"limits: arm norm {limits.arm_norm:g}, reward {limits.reward:g}, count {limits.count}"]
+    shown = [
+        (f"{quotas.observations} observations an hour", quotas.observations),
+        (f"{quotas.uploads} uploads an hour", quotas.uploads),
+        (f"{quotas.share or 0:g} of the model", quotas.share),
+    ]
+    set_ones = [text for text, value in shown if value is not None]
+    said.append(f"quotas of an agent: {', '.join(set_ones) or 'none'}")
+    parts = "what each agent sent is kept" if history.by_agent else "parts are not kept"
+    said.append(f"history: {history.keep} snapshots, {history.every:g} seconds apart; {parts}")
+    return said
+
+
+def _given(value: Any, default: Any) -> Any:
+    return default if value is None else value

@@ -1,0 +1,309 @@
+"""Taking back: snapshots and parts as uploads come in, rolling back, forgetting an agent or a time.
+
+Whatever is taken out, the result gets a new, higher version: agents take it like any other
+download, and keep what they have not delivered. Which uploads were merged stays noted, so that a
+copy of one that was taken out is still a copy: nothing comes back by being sent again.
+
+The state without some parts is the merge of the others, from nothing. For Gram matrices that is
+their sum. For sketches it is a sketch of what the others sent, with its own bound on what it shed:
+X^T X <= S^T S + shed I holds for the X of the others, as if nothing else had ever come.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+from fedbandit import wire
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
+from fedbandit.core.messages import Download, Upload
+from fedbandit.core.recipe import Recipe
+from fedbandit.core.server import Server
+from fedbandit.core.statistics import Base, Statistics
+from fedbandit.errors import DataError, InvalidState, unknown
+from fedbandit.service.models.deduplication import MergedUploads
+from fedbandit.service.models.groups import group_of, told_moment
+from fedbandit.service.models.history import (
+    LOOSE,
+    History,
+    Part,
+    Snapshot,
+    groups,
+    is_due,
+    superfluous,
+)
+from fedbandit.service.models.model import recipe_of, server_at
+from fedbandit.service.models.quotas import NOTHING_SPENT
+from fedbandit.service.storage.contract import Locked
+
+_TOGETHER = 64  # parts that are merged by one shrink
+_WHOLE = -1  # in place of the number of a group
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """How many observations of an agent were taken out, and how many could not be."""
+
+    observations: int
+    left: int
+
+
+def keep_snapshot(locked: Locked, now: float) -> None:
+    """Keep what is stored as a snapshot if it is time for one; drop those that are too many."""
+    model = locked.model
+    if is_due(model.history, taken=model.snapshot, now=now):
+        locked.past.take_snapshot(now)
+        kept = locked.past.snapshots()
+        locked.past.drop_snapshots(superfluous(kept, model.history, now=now))
+
+
+def keep_parts(
+    recipe: Recipe,
+    locked: Locked,
+    new: Sequence[tuple[str, int, Upload]],
+    merged: Mapping[str, MergedUploads],
+) -> dict[str, MergedUploads]:
+    """Keep uploads (sender, version, upload) as parts; return what is to be noted of the senders.
+
+    Costs a row for each upload, and a merge of ``LOOSE`` parts for every ``LOOSE`` of an agent.
+    """
+    locked.past.add_parts([_part(agent, version, each.statistics) for agent, version, each in new])
+    noted = dict(merged)
+    for agent in merged:
+        loose = merged[agent].loose + sum(sender == agent for sender, _, _ in new)
+        if loose >= LOOSE:
+            loose = 0
+            _compact(recipe, locked, agent)
+        noted[agent] = replace(merged[agent], loose=loose)
+    return noted
+
+
+def set_history(locked: Locked, history: History) -> None:
+    """Change how the past is kept. Where parts are kept from now on, what is there is the first."""
+    model = locked.model
+    if not history.by_agent:
+        locked.past.drop_parts(None, after=-1, upto=None)
+    elif not model.history.by_agent and model.version:
+        locked.past.add_parts(_unattributed(model.version, locked.state(), locked.past.groups()))
+    locked.set_rules(limits=model.limits, quotas=model.quotas, history=history)
+
+
+def roll_back(locked: Locked, version: int) -> None:
+    """Set the model back to a snapshot; later snapshots and parts are dropped."""
+    state, past = locked.past.snapshot_state(version), locked.past
+    recipe, groups = recipe_of(locked.model), locked.past.groups(version)
+    _drop_later(past.snapshots(), past.drop_snapshots, version + 1)
+    late = _began(locked) > version
+    past.drop_parts(None, after=version, upto=None)
+    if late and version:  # parts began after this snapshot
+        past.add_parts(_unattributed(version, state, groups))
+    empty = wire.encode(recipe.server().whole())
+    states = {number: groups.get(number, empty) for number in past.groups()}
+    opened = {number: server_at(recipe, each) for number, each in states.items()}
+    _put(locked, recipe, server_at(recipe, state).statistics, groups=opened)
+
+
+def forget_agent(locked: Locked, agent: str) -> Forgotten:
+    """Take out everything that an agent sent, and snapshots that hold some of it.
+
+    Raises DataError if the model keeps no parts, UnknownName for an agent that sent nothing. What
+    was merged before parts were kept stays, and is counted in the result.
+    """
+    _check_parts(locked)
+    known = locked.merged_uploads([agent])[agent]
+    if not known.uploads:
+        names = {each.agent for each in locked.past.all_parts()}
+        raise unknown("agent", agent, {name for name in names if name and name[0] != "/"})
+    parts, past, recipe = locked.past.parts(agent), locked.past, recipe_of(locked.model)
+    gone = sum(_read(each).count for each in parts)
+    if parts:
+        _drop_later(past.snapshots(), past.drop_snapshots, parts[0].first)
+    past.drop_parts(agent, after=-1, upto=None)
+    blank = replace(
+        known, uploads=0, observations=0, received=0, mass=0.0, spent=NOTHING_SPENT, loose=0
+    )
+    mass = max(0.0, locked.model.mass - known.mass)
+    whole, groups = _rebuilt(locked, recipe)
+    _put(locked, recipe, whole, groups=groups, merged={agent: blank}, mass=mass)
+    return Forgotten(gone, known.observations - gone)
+
+
+def forget_span(locked: Locked, *, after: int, upto: int) -> int:
+    """Take out all that was merged after one version and up to another; return its observations.
+
+    Both are versions of snapshots, 0, or the present version. Later snapshots are dropped.
+    """
+    _check_parts(locked)
+    past, model, recipe = locked.past, locked.model, recipe_of(locked.model)
+    ends = {0, model.version, *(each.version for each in past.snapshots())}
+    for end in (after, upto):
+        if end not in ends:
+            raise unknown("version", str(end), map(str, sorted(ends)))
+    if _began(locked) > after:
+        raise DataError(
+            f"forget: what was merged up to version {_began(locked)} is kept as one part. Choose "
+            "a later version to begin with."
+        )
+    _drop_later(past.snapshots(), past.drop_snapshots, after + 1)
+    past.drop_parts(None, after=after, upto=upto)
+    whole, groups = _rebuilt(locked, recipe)
+    _put(locked, recipe, whole, groups=groups)
+    return model.count - whole.count
+
+
+def quarantine(locked: Locked, agent: str, *, on: bool = True) -> None:
+    """Let nothing more of an agent be merged, or let it be merged again."""
+    model, known = locked.model, locked.merged_uploads([agent])[agent]
+    merged = {agent: replace(known, quarantined=on)}
+    locked.write(state=locked.state(), version=model.version, count=model.count, merged=merged)
+
+
+def _put(
+    locked: Locked,
+    recipe: Recipe,
+    statistics: Statistics,
+    *,
+    groups: Mapping[int, Server],
+    merged: Mapping[str, MergedUploads] | None = None,
+    mass: float | None = None,
+) -> None:
+    """Replace the state and those of the groups, under the next version."""
+    recipe.parts.memory.check(statistics, strict=True)
+    version, whole = locked.model.version + 1, recipe.server()
+    whole.adopt(statistics, version=version)
+    told = told_moment(recipe, whole, groups).astype("<f8").tobytes() if groups else None
+    locked.past.write_groups({each: wire.encode(groups[each].whole()) for each in groups})
+    locked.write(
+        state=wire.encode(whole.whole()),
+        version=version,
+        count=statistics.count,
+        merged=merged or {},
+        mass=mass,
+        set_back=version,
+        told=told,
+    )
+
+
+def opened_groups(recipe: Recipe, locked: Locked) -> dict[int, Server]:
+    """Return the groups of a model, by number: those that something was merged into."""
+    if not locked.model.groups:
+        return {}
+    return {number: server_at(recipe, each) for number, each in locked.past.groups().items()}
+
+
+def _rebuilt(locked: Locked, recipe: Recipe) -> tuple[Statistics, dict[int, Server]]:
+    """Return the whole and its groups, merged from the parts that are left."""
+    model, past, groups = locked.model, locked.past, dict[int, Server]()
+
+    def places(part: Part) -> tuple[int, ...]:
+        if not model.groups:
+            return (_WHOLE,)
+        return _WHOLE, group_of(model.created, model.groups, part.agent)
+
+    sums = _merged(recipe, past.all_parts, places)
+    empty = recipe.parts.memory.empty_server()
+    for number in past.groups() if model.groups else ():
+        groups[number] = recipe.server()
+        groups[number].adopt(sums.get(number, empty), version=1)
+    return sums.get(_WHOLE, empty), groups
+
+
+def _unattributed(version: int, state: bytes, groups: Mapping[int, bytes]) -> list[Part]:
+    """Return what was merged up to a version as parts that belong to no agent.
+
+    One for each group if there are any: "/0", "/1", ... are the names of none.
+    """
+    if not groups:
+        return [Part("", 1, version, state)]
+    return [Part(f"/{number}", 1, version, each) for number, each in groups.items()]
+
+
+def _began(locked: Locked) -> int:
+    """Return the version up to which it is not known which agent sent what; 0 if it always is."""
+    names = ["", *(f"/{number}" for number in range(locked.model.groups))]
+    return max((part.last for name in names for part in locked.past.parts(name)), default=0)
+
+
+def _check_parts(locked: Locked) -> None:
+    name = locked.model.name
+    if not locked.model.history.by_agent:
+        raise DataError(
+            f"Model {name} does not keep what each agent sent, so one agent cannot be taken out. "
+            f"Roll back to before it came (fedbandit model history {name}), or keep parts from now "
+            f"on: fedbandit model set {name} --keep-parts."
+        )
+
+
+def _drop_later(
+    snapshots: Iterable[Snapshot], drop: Callable[[list[int]], None], first: int
+) -> None:
+    """Drop the snapshots from a version on."""
+    drop([each.version for each in snapshots if each.version >= first])
+
+
+def _compact(recipe: Recipe, locked: Locked, agent: str) -> None:
+    """Merge the parts of an agent that no snapshot lies between."""
+    past = locked.past
+    bounds = [each.version for each in past.snapshots()]
+    for group in groups(past.parts(agent), bounds):
+        if len(group) > 1:
+            merged = _merged(recipe, partial(iter, group), lambda _: (_WHOLE,))[_WHOLE]
+            first, last = group[0].first, group[-1].last
+            past.drop_parts(agent, after=first - 1, upto=last)
+            past.add_parts([replace(_part(agent, last, merged), first=first)])
+
+
+def _part(agent: str, version: int, statistics: Statistics) -> Part:
+    return Part(agent, version, version, wire.encode(Download(statistics, version)))
+
+
+def _read(part: Part) -> Statistics:
+    message = wire.decode(part.data)
+    if not isinstance(message, Download):
+        raise InvalidState(f"A part of {part.agent!r} cannot be read. Restore a backup.")
+    summary = message.statistics.summary
+    if not isinstance(summary, LossyGram):
+        return message.statistics
+    return replace(message.statistics, summary=_as_rows(summary))
+
+
+def _as_rows(whole: LossyGram) -> LossyRows:
+    """Return the matrix of a server that keeps everything as rows, which can be merged. O(d^3)."""
+    squares, directions = np.linalg.eigh(whole.matrix)
+    kept = squares > 0.0
+    rows = np.sqrt(squares[kept])[:, None] * directions.T[kept]
+    return LossyRows(rows, whole.bound, whole.lost, whole.weight)
+
+
+def _merged(
+    recipe: Recipe, parts: Callable[[], Iterator[Part]], places: Callable[[Part], tuple[int, ...]]
+) -> dict[int, Statistics]:
+    """Merge parts from nothing, each into every one of its ``places``; return what is in each.
+
+    A corrected estimate needs an estimate to correct with: that of the same parts, merged before.
+    """
+    memory = recipe.parts.memory
+    first = _merged_with(recipe, parts(), places, {})
+    references = {place: memory.reference(Base(first[place], memory)) for place in first}
+    if all(each is None for each in references.values()):
+        return first
+    return _merged_with(recipe, parts(), places, references)
+
+
+def _merged_with(
+    recipe: Recipe,
+    parts: Iterator[Part],
+    places: Callable[[Part], tuple[int, ...]],
+    references: Mapping[int, Array | None],
+) -> dict[int, Statistics]:
+    """Merge parts as they come, as many as one shrink takes together."""
+    memory, sums = recipe.parts.memory, dict[int, Statistics]()
+    while some := [(places(part), _read(part)) for part in islice(parts, _TOGETHER)]:
+        for place in {place for where, _ in some for place in where}:
+            theirs = [each for where, each in some if place in where]
+            ours = sums.get(place) or memory.empty_server()
+            sums[place] = memory.merged(ours, theirs, references.get(place))
+    return sums

@@ -1,0 +1,165 @@
+"""``fedbandit model set, history, rollback, forget`` and ``fedbandit agent``."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fedbandit import wire
+from fedbandit.cli import main
+from fedbandit.service.models.history import History
+from fedbandit.service.models.quotas import Quotas
+from fedbandit.service.storage.opening import open_store
+from tests.service.made_uploads import RECIPE, sync_for
+from tests.service.running import BODY, client_of, post, stored, sync_path
+
+Capture = pytest.CaptureFixture[str]
+CREATE = "model create news --dimension 4 --sketch-size 3 --agents 2"
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store that the environment names."""
+    url = f"sqlite:///{tmp_path / 'commands.db'}"
+    monkeypatch.setenv("FEDBANDIT_STORE", url)
+    return url
+
+
+def run(words: str) -> None:
+    assert main(words.split()) == 0
+
+
+def send(url: str, agent: str, *sequences: int) -> None:
+    with client_of(url) as client:
+        for sequence in sequences:
+            post(client, sync_for(RECIPE, sequence, sequence=sequence), agent=agent)
+
+
+def test_quotas_and_history_are_set_and_shown(store: str, capsys: Capture) -> None:
+    run(f"{CREATE} --hourly-observations 500 --max-share 0.2 --snapshots 0 --keep-parts")
+    said = capsys.readouterr().err
+    assert "--max-arm-norm and --max-reward" in said
+    assert "--hourly-uploads: a few times" in said
+    opened = open_store(store)
+    model = opened.model("news")
+    assert model.quotas == Quotas(observations=500, share=0.2)
+    assert model.limits.count == 500  # or an upload could be larger than an hour allows
+    assert model.history == History(keep=0, by_agent=True)
+    run(
+        "model set news --hourly-observations none --hourly-uploads 9 --snapshot-every 60"
+        " --snapshots 5 --no-keep-parts --max-count 7 --max-reward 2"
+    )
+    said = capsys.readouterr().out
+    assert "limits: arm norm 1e+06, reward 2, count 7" in said
+    assert "quotas of an agent: 9 uploads an hour, 0.2 of the model" in said
+    assert "history: 5 snapshots, 60 seconds apart; parts are not kept" in said
+    model = opened.model("news")
+    assert model.quotas == Quotas(uploads=9, share=0.2)
+    assert model.history == History(every=60.0, keep=5)
+    assert model.limits.count == 7
+    run("model show news")
+    assert said in capsys.readouterr().out
+    opened.close()
+
+
+def test_a_model_whose_limits_are_known_gets_no_advice(capsys: Capture) -> None:
+    limits = "--max-arm-norm 1 --max-reward 1"
+    run(f"{CREATE} {limits} --hourly-observations 5 --hourly-uploads 5 --max-share 0.5")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_model_is_rolled_back(store: str, capsys: Capture) -> None:
+    run(f"{CREATE} --snapshot-every 1e-9")
+    send(store, "phone", 1, 2, 3, 4)
+    capsys.readouterr()
+    run("model history news")
+    shown = capsys.readouterr().out
+    assert re.findall(r"^ +(\d) ", shown, re.MULTILINE) == ["0", "1", "2", "3"]
+    assert "now: version 4, 24 observations" in shown
+    assert main(["model", "rollback", "news", "2"]) == 2
+    assert "Add --yes to confirm" in capsys.readouterr().err
+    assert main(["model", "rollback", "news", "7", "--yes"]) == 2
+    assert "expected one of 0, 1, 2, 3" in capsys.readouterr().err
+    run("model rollback news 2 --yes")
+    assert "as it was at version 2, now version 5; 2 uploads" in capsys.readouterr().out
+    assert (stored(store).version, stored(store).count) == (5, 12)
+    with client_of(store) as client:
+        for copy in (1, 4, 3):
+            assert not post(client, sync_for(RECIPE, copy, sequence=copy), agent="phone").merged
+        assert post(client, sync_for(RECIPE, 5, sequence=5), agent="phone").version == 6
+    run("model history news")
+    assert "something was last taken out at 5" in capsys.readouterr().out
+
+
+def test_an_agent_is_listed_quarantined_released_and_forgotten(store: str, capsys: Capture) -> None:
+    run(f"{CREATE} --keep-parts")
+    send(store, "phone", 1, 2)
+    send(store, "tablet", 3)
+    capsys.readouterr()
+    run("agent quarantine news phone")
+    with client_of(store) as client:
+        body = sync_for(RECIPE, 4, sequence=4)
+        answer = client.post(sync_path(agent="phone"), content=wire.encode_sync(body), headers=BODY)
+        assert answer.status_code == 403
+        assert answer.json()["error"]["field"] == "agent"
+    capsys.readouterr()
+    run("agent list news")
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split()[:3] for row in rows] == [["phone", "2", "12"], ["tablet", "1", "6"]]
+    assert sum(float(row.split()[3]) for row in rows) == pytest.approx(1.0, abs=0.002)
+    assert rows[0].endswith("quarantined")
+    assert main(["agent", "forget", "news", "phone"]) == 2
+    assert "Add --yes" in capsys.readouterr().err
+    run("agent forget news phone --yes")
+    assert "12 observations of phone taken out, now version 4" in capsys.readouterr().out
+    assert stored(store).count == 6
+    run("agent release news phone")
+    with client_of(store) as client:
+        assert not post(client, sync_for(RECIPE, 2, sequence=2), agent="phone").merged
+        assert post(client, sync_for(RECIPE, 4, sequence=4), agent="phone").merged
+    assert main(["agent", "forget", "news", "pone", "--yes"]) == 2
+    assert "Did you mean 'phone'" in capsys.readouterr().err
+
+
+def test_a_time_is_taken_out(store: str, capsys: Capture) -> None:
+    run(f"{CREATE} --keep-parts --snapshot-every 1e-9")
+    send(store, "phone", 1, 2, 3, 4)
+    capsys.readouterr()
+    assert main(["model", "forget", "news", "--after", "1", "--upto", "3"]) == 2
+    assert "Add --yes" in capsys.readouterr().err
+    run("model forget news --after 1 --upto 3 --yes")
+    assert "12 observations taken out, now version 5" in capsys.readouterr().out
+    assert stored(store).count == 12
+
+
+def test_without_parts_it_says_what_to_do(store: str, capsys: Capture) -> None:
+    run(CREATE)
+    send(store, "phone", 1)
+    capsys.readouterr()
+    assert main(["agent", "forget", "news", "phone", "--yes"]) == 2
+    said = capsys.readouterr().err
+    assert "fedbandit model history news" in said
+    assert "fedbandit model set news --keep-parts" in said
+    run("model set news --keep-parts")
+    send(store, "phone", 2)
+    capsys.readouterr()
+    run("agent forget news phone --yes")
+    said = capsys.readouterr().out
+    assert "6 observations of phone taken out" in said
+    assert "6 more were merged before parts were kept" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (f"{CREATE} --max-share 2", "a number above 0 and at most 1"),
+        (f"{CREATE} --snapshots 5000", "a whole number from 0 to 1000"),
+        ("model rollback nws 1 --yes", "model: 'nws' does not exist"),
+        ("agent list nws", "model: 'nws' does not exist"),
+        ("agent quarantine nws a/b", "agent: got 'a/b'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(words: str, said: str, store: str, capsys: Capture) -> None:
+    open_store(store, create=True).close()
+    assert main(words.split()) == 2
+    assert said in capsys.readouterr().err
