@@ -109,10 +109,11 @@ class Fsclb:
           corrected estimate) gives every row the bits that its size asks for, so that what rounding
           adds to V stays below a fixed share of the ridge (``core.memory.lossy.fitted``).
         - ``sketch_size="auto"``: the server chooses the size of messages from what they would shed.
-          No message exceeds ``budget`` bytes, sums of rewards (at most 33 bytes) not counted.
+          No message exceeds ``budget`` bytes, sums of rewards (at most 33 bytes) not counted;
+          one row is always sent, which ``"fitted"`` gives up to 32 bits a number.
         - ``server_size``: size of the server's own sketch, at least that of its messages. The
           default is the same, and with ``"auto"`` twice as large. With ``"coordinates"`` it is
-          d + 1, which keeps all that was sent, up to d = 512.
+          d + 1, which keeps all that was sent, up to d = 512 or where 4 l exceeds d.
         """
         one_of("estimate", estimate, get_args(Estimate))
         one_of("wire", wire, WIRES)

@@ -265,8 +265,12 @@ def _fitted(summary: Fitted) -> _Fitted:
 def _fit(wired: _Fitted, place: str) -> Fitted:
     bits = np.frombuffer(wired.bits, np.uint8).astype(np.int64)
     levels, d = np.frombuffer(wired.levels, np.uint8), len(wired.levels)
-    if not d or d > _LONGEST or len(bits) > _LONGEST:
+    if not d or d > _LONGEST:
         refuse(f"{place}summary.levels", f"{d} coordinates; there must be 1 to {_LONGEST}")
+    if len(bits) > d:
+        refuse(
+            f"{place}summary.bits", f"{len(bits)} rows; there may be as many as coordinates, {d}"
+        )
     if len(bits) and not (bits.min() >= 1 and bits.max() <= MOST_BITS):
         refuse(f"{place}summary.bits", f"numbers must have 1 to {MOST_BITS} bits")
     needed = -(-int(bits.sum()) * d // 8)

@@ -99,6 +99,7 @@ def test_growth(name: str, held: Array, new: Array, alpha: float) -> None:
         matrix = rows.T @ rows
         if len(state.get("matrix", ())):
             matrix = matrix + state["matrix"]
+        matrix = matrix + np.diag(state.get("bound", np.zeros(D)))
         grown = np.linalg.slogdet(start + matrix + lift * np.eye(D))[1]
         growth = grown - np.linalg.slogdet(start)[1]
         if abs(growth - np.log1p(alpha)) > 1e-7:

@@ -1,5 +1,7 @@
 """The door lets in whatever agents can observe, rounding and all."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow, Width, narrowed
 from fedbandit.core.memory.summary import sketch_of
 from fedbandit.core.statistics import Rewards
@@ -76,6 +79,34 @@ def test_losses_must_be_possible(
     upload = fb.Upload(0, fb.Statistics(summary, moment * np.eye(6)[0], 1))
     with pytest.raises(InvalidMessage) as refused:
         check_sync(served, wire.Sync(served.model.fingerprint, bytes(16), 1, upload))
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("estimate", ["paper", "corrected"])
+@pytest.mark.parametrize(
+    ("bound", "lost", "weight", "field"),
+    [
+        ([-1.0] * 4, 0.0, 1.0, "upload.summary.bound"),
+        ([-1e9, 1e9, 0.0, 0.0], 0.0, 1.0, "upload.summary.bound"),  # 0 in all
+        ([0.0] * 5, 0.0, 1.0, "upload.summary.bound"),
+        ([np.nan] * 4, 0.0, 1.0, "upload.summary.bound"),
+        ([0.0] * 4, -1.0, 1.0, "upload.summary.lost"),
+        ([0.0] * 4, 0.0, -5.0, "upload.summary.weight"),
+        ([0.0] * 4, 0.0, np.nan, "upload.summary.weight"),
+    ],
+)
+def test_bounds_by_coordinate_must_be_possible(
+    bound: list[float], lost: float, weight: float, field: str, estimate: Literal["paper"]
+) -> None:
+    recipe = fb.FSCLB(
+        dimension=4, sketch_size=3, agents=2, estimate=estimate, compensation="coordinates"
+    )
+    served = Served(new_model("m", recipe, limits=LIMITS)[0], recipe)
+    summary = LossyRows(np.eye(4)[:2], np.array(bound), lost, weight)
+    upload = fb.Upload(0, fb.Statistics(summary, 0.1 * np.eye(4)[0], 5))
+    sync = wire.Sync(served.model.fingerprint, bytes(16), 1, upload)
+    with pytest.raises(InvalidMessage) as refused:
+        check_sync(served, wire.decode_sync(wire.encode_sync(sync)))
     assert refused.value.field == field
 
 

@@ -1,6 +1,7 @@
 """What honest agents send is never refused, at the very edge of a model's limits either."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Literal, get_args
 
@@ -35,7 +36,9 @@ def delivered(served: Served, server: fb.Server, learner: Learner) -> None:
     box = learner.outbox
     assert box.in_flight is not None
     sync = wire.Sync(learner.fingerprint, box.life, box.sequence, box.in_flight)
-    read = wire.decode_sync(wire.encode_sync(sync))
+    body = wire.encode_sync(sync)
+    assert len(body) <= served.largest_body
+    read = wire.decode_sync(body)
     check_sync(served, read)
     merge(served.recipe, server, [read.upload])
     whole = wire.encode(server.whole())
@@ -71,7 +74,42 @@ def test_nothing_honest_of_fedlinucb_is_refused(width: GramWire) -> None:
         )
 
 
-def assert_nothing_is_refused(seed: int, build: Callable[[int], fb.Recipe]) -> None:
+COORDINATES: dict[str, Callable[..., fb.Recipe]] = {
+    "lean": lambda d, ridge, alpha: fb.FSCLB.lean(dimension=d, agents=2, ridge=ridge, alpha=alpha),
+    "lean, tight": lambda d, ridge, alpha: fb.FSCLB.lean(
+        dimension=d, agents=2, ridge=ridge, alpha=alpha, radius="tight"
+    ),
+    "lean, one row": lambda d, ridge, alpha: fb.FSCLB.lean(
+        dimension=d, agents=2, ridge=ridge, alpha=alpha, sketch_size=2
+    ),
+    "float64": lambda d, ridge, alpha: fb.FSCLB(
+        dimension=d,
+        agents=2,
+        sketch_size=1 + (d + 1) // 2,
+        ridge=ridge,
+        alpha=alpha,
+        estimate="corrected",
+        cadence="buffered",
+        compensation="coordinates",
+    ),
+}
+
+
+@pytest.mark.parametrize("build", COORDINATES.values(), ids=COORDINATES)
+def test_nothing_honest_with_bounds_by_coordinate_is_refused(
+    build: Callable[..., fb.Recipe],
+) -> None:
+    """Ridges small and large beside the arms; most uploads wait and are joined."""
+    for seed in range(12):
+        rng = np.random.default_rng(100 + seed)
+        ridge, alpha = 10.0 ** rng.uniform(-6, 6), float(rng.choice([0.01, 1.0, 100.0]))
+        built = partial(build, ridge=ridge, alpha=alpha)
+        assert_nothing_is_refused(seed, built, at_once=float(rng.choice([0.1, 0.5])))
+
+
+def assert_nothing_is_refused(
+    seed: int, build: Callable[[int], fb.Recipe], *, at_once: float = 0.5
+) -> None:
     """Let two agents observe at the limits, and deliver now and then, late and joined too."""
     rng = np.random.default_rng(seed)
     d, length, reward = int(rng.integers(1, 12)), 10.0 ** rng.uniform(-2, 3), 0.3
@@ -84,7 +122,7 @@ def assert_nothing_is_refused(seed: int, build: Callable[[int], fb.Recipe]) -> N
         learner = learners[int(rng.integers(2))]
         learner.observe(drawn(rng, d, length), reward * float(rng.choice([-1.0, 1.0])))
         assert learner.within(limits)[1] == []
-        if learner.outbox.waiting and rng.random() < 0.5:
+        if learner.outbox.waiting and rng.random() < at_once:
             delivered(served, server, learner)
 
 
@@ -115,6 +153,28 @@ def test_a_life_that_starts_offline_keeps_everything_it_has_joined() -> None:
     kept, misfits = learner.within(wire.Limits(arm_norm=1.0, reward=1.0, count=10**6))
     assert misfits == []
     assert kept.observations == 300
+
+
+@pytest.mark.parametrize("wired", ["float64", "fitted"])
+def test_an_upload_of_d_rows_is_not_too_long(wired: Literal["float64", "fitted"]) -> None:
+    d = 120
+    recipe = fb.FSCLB(
+        dimension=d,
+        sketch_size=d + 1,
+        agents=2,
+        alpha=1e9,
+        estimate="corrected",
+        cadence="buffered",
+        compensation="coordinates",
+        wire=wired,
+    )
+    served = Served(new_model("news", recipe)[0], recipe)
+    learner = Learner.fresh(recipe, bytes(16))
+    for arm in np.random.default_rng(0).standard_normal((d + 9, d)):
+        learner.observe(1e5 * arm / np.linalg.norm(arm), 1.0)
+    learner.flush()
+    while learner.outbox.waiting:
+        delivered(served, recipe.server(), learner)
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 30])

@@ -32,8 +32,9 @@ class Outbox:
 
     ``life`` is 16 random bytes, ``born`` the number of earlier lives when this one first asked the
     coordinator (None before), ``sequence`` the number of the last upload that was put in flight.
-    Being offline for long takes the memory of one waiting upload. A second one is begun only when
-    the first stands for as many observations as the coordinator accepts at once.
+    Being offline for long takes the memory of one waiting upload, or two if the first is rounded.
+    Another is begun only when the last stands for as many observations as the coordinator accepts
+    at once.
     """
 
     life: bytes
@@ -54,8 +55,13 @@ class Outbox:
         return flying + sum(upload.count for upload in self.waiting)
 
     def put(self, upload: Upload, *, most: int, join: Join) -> "Outbox":
-        """Add an upload that waits; none stands for more than ``most`` observations."""
-        if self.waiting and self.waiting[-1].count + upload.count <= most:
+        """Add an upload that waits; none stands for more than ``most`` observations.
+
+        Rows that were rounded to steps are not joined: rounded again they may say more than was
+        observed, and would be refused.
+        """
+        joins = self.waiting and not isinstance(self.waiting[-1].summary, Fitted)
+        if joins and self.waiting[-1].count + upload.count <= most:
             *before, last = self.waiting
             return replace(self, waiting=(*before, join(last, upload)))
         return replace(self, waiting=(*self.waiting, upload))

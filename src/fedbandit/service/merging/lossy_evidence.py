@@ -55,7 +55,7 @@ def check_bound(summary: LossyRows | Fitted, ridge: float) -> None:
     if not total <= (_UP * _UP if rounds else _LOOSE) * most:
         expected = f"at most {most:g} in all: {d} coordinates times what was lost"
         raise misfit("upload.summary.bound", f"{total:g} in all", expected)
-    if not summary.lost <= _LOOSE * total + 2.0 * changed:
+    if not summary.lost <= _LOOSE * total + 2.0 * changed + UNSEEN * trace:
         raise misfit("upload.summary.lost", summary.lost, f"at most the bounds, {total:g} in all")
     if isinstance(summary, Fitted) and len(summary.codes):
         largest = float(np.abs(summary.rows).max())

@@ -178,6 +178,7 @@ def _check_form(served: Served, summary: object) -> None:
             fits, field = isinstance(rows, Fitted) == rounds, "upload.summary"
             if rows.dimension != like.dimension:
                 fits, field = False, "upload.summary.rows"
+            _check_lossy(rows)
         case _, like:
             raise misfit("upload.summary", _said(summary), f"a {type(like).__name__}")
     if not fits:
@@ -188,6 +189,15 @@ def _check_numbers(sketch: Sketch | Narrow) -> None:
     for name, value in (("shed", sketch.shed), ("lost", sketch.lost)):
         if value is not None:
             _check_number(name, value)
+
+
+def _check_lossy(rows: LossyRows | Fitted) -> None:
+    """Raise InvalidMessage unless there is a bound for every coordinate, none of them negative."""
+    for name in ("lost", "weight"):
+        _check_number(name, getattr(rows, name))
+    if rows.bound.shape != (rows.dimension,) or not (rows.bound >= 0.0).all():
+        got = f"{len(rows.bound)} numbers, the least {rows.bound.min():g}"
+        raise misfit("upload.summary.bound", got, f"{rows.dimension} numbers of at least 0")
 
 
 def _check_triangle(triangle: Triangle) -> None:

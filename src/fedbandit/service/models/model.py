@@ -11,6 +11,7 @@ from typing import Any, Final
 from fedbandit import wire
 from fedbandit.core.identity import is_of_version_1, params_1
 from fedbandit.core.memory.contract import Sent
+from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.summary import Sketch
 from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
@@ -153,7 +154,10 @@ class Served:
     @cached_property
     def largest_body(self) -> int:
         """Bytes that no honest sync of this model exceeds."""
-        d = self.recipe.dimension
+        d, memory = self.recipe.dimension, self.recipe.parts.memory
+        if isinstance(memory, LossyMemory):
+            rows, number = memory.size - 1, 4 if memory.rounds else wire.WIDTH
+            return rows + d * (rows * number + 2 * wire.WIDTH) + _ENVELOPE
         rows = self.empty.size - 1 if isinstance(self.empty, Sketch) else d
         return wire.WIDTH * d * (rows + 1) + _ENVELOPE
 

@@ -1,5 +1,7 @@
 """Lossy summaries: V is never too small, unplayed coordinates stay exact, rounding is bounded."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,8 @@ from fedbandit.core.memory.lossy.fitted import (
     least_trace,
     upload_charge,
 )
-from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
+from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows, nothing_lost
+from fedbandit.errors import InvalidMessage
 from tests.core.memory.lossy.trees import arms, grown, unplayed_bound, violation
 
 Array = NDArray[np.float64]
@@ -200,3 +203,73 @@ def upload_of(recipe: fb.Recipe) -> object:
     agent = recipe.agent(0)
     agent.observe(np.ones(recipe.dimension), 1.0)
     return agent.collect().summary
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3), (3, 3)])
+def test_a_matrix_of_another_shape_is_refused(shape: tuple[int, int]) -> None:
+    agent = fb.FSCLB.lean(dimension=4, agents=2).agent(0)
+    summary = LossyGram(np.zeros(shape), np.zeros(4), 0.0)
+    with pytest.raises(InvalidMessage):
+        agent.receive(fb.Download(fb.Statistics(summary, np.zeros(4), 3), 1))
+
+
+@pytest.mark.parametrize("ridge", [1e-6, 1.0])
+@pytest.mark.parametrize("kind", ["rank 1", "a time in seconds"])
+@pytest.mark.parametrize("size", [1.0, 1e8, 1e20])
+def test_arms_beside_which_rounding_hides_the_ridge_can_be_played(
+    ridge: float, kind: str, size: float
+) -> None:
+    """Offline too, where the rows of uploads lie beside those of the download."""
+    d, rng = 3, np.random.default_rng(0)
+    recipe = fb.FSCLB.lean(dimension=d, agents=2, ridge=ridge)
+    fleet, server = recipe.fleet(), recipe.server()
+    for t in range(40):
+        arms = rng.standard_normal((4, d))
+        if kind == "rank 1":
+            arms[:] = arms[:, :1]
+        else:
+            arms[:, 0] = 1.7e9
+        agent = fleet[t % 2]
+        upload = agent.observe(agent.choose(size * arms), float(rng.standard_normal()))
+        if upload is not None:
+            agent.keep(upload)
+            for directed in server.receive(upload):
+                fleet[directed.agent].receive(directed.message)
+    assert server.count > 0
+
+
+def test_arms_of_1e60_are_no_mistake_of_their_agent() -> None:
+    """The bound on what is lost is as large as squares of arms are."""
+    recipe = fb.FSCLB.lean(dimension=3, agents=2)
+    agent, server = recipe.agent(0), recipe.server()
+    for arm in 1e60 * np.random.default_rng(0).standard_normal((9, 3)):
+        if (upload := agent.observe(arm, 1.0)) is not None:
+            server.receive(upload)
+    assert server.count > 1
+
+
+@pytest.mark.parametrize("wire", ["float64", "fitted"])
+def test_a_server_smaller_than_a_buffer_does_not_keep_agents_from_waiting(
+    wire: Literal["float64", "fitted"],
+) -> None:
+    d = 20
+    recipe = fb.FSCLB(
+        dimension=d,
+        sketch_size=4,
+        agents=2,
+        alpha=1e9,
+        server_size=5,
+        cadence="buffered",
+        estimate="corrected",
+        compensation="coordinates",
+        wire=wire,
+    )
+    agent, uploads = recipe.agent(0), []
+    for _ in range(2):
+        for arm in np.eye(d):
+            agent.observe(arm, 1.0)
+        uploads.append(agent.collect(pack=False))
+        agent.keep(uploads[-1])
+    packed = agent.packed(agent.combined(*uploads))
+    assert packed.count == 2 * d
+    recipe.server().receive(packed)

@@ -37,7 +37,7 @@ CARRIED: Final = 4.0
 """How far corrections may move the moment of an upload, see ``LossyMemory.moment_error``."""
 
 _FAINT = 0.02  # rows that add less than this share of the ridge to the bound are not sent
-_LARGEST = 1e75  # entry of a row or a bound
+_LARGEST = 1e75  # entry of a row; squares, in matrices and bounds, are below that of this
 _MOST_ROUNDINGS = 4
 _ROUNDING = 1e-12  # of the moment: a correction as short is no correction
 
@@ -167,7 +167,8 @@ class LossyMemory:
         n observations with rewards of about r have a loss E <= max(c) I with
         theta'^T E theta' <= sum <theta', x>^2, about n r^2 where theta' predicts rewards no larger
         than those that were seen. So |E theta'| is about r sqrt(n max c). A theta' for which it
-        is four times as long predicts nonsense: agents cut the correction there, and count it.
+        is four times as long predicts nonsense, or features differ so much in size that rounding
+        moves more than that: agents cut the correction there, and count it.
         """
         if not self.corrected:
             return 0.0
@@ -220,24 +221,30 @@ class LossyMemory:
         match summary:
             case Fitted():
                 shaped = self.rounds and len(summary.codes) < self.size
-                numbers = summary.rows
+                numbers, most = summary.rows, _LARGEST
             case LossyRows():
-                shaped, numbers = len(summary.rows) < self.server_size, summary.rows
+                shaped = len(summary.rows) < max(self.server_size, self._most_pending)
+                numbers, most = summary.rows, _LARGEST
             case LossyGram():
                 shaped = self.server_size > self.dimension and _is_symmetric(summary.matrix)
-                numbers = summary.matrix
+                numbers, most = summary.matrix, _LARGEST**2
             case _:
                 return False
         return bool(
             shaped
             and summary.dimension == self.dimension
             and numbers.dtype == np.float64
-            and (np.abs(numbers) < _LARGEST).all()
+            and (np.abs(numbers) < most).all()
             and summary.bound.shape == (self.dimension,)
-            and ((summary.bound >= 0.0) & (summary.bound < _LARGEST)).all()
-            and 0.0 <= summary.lost < _LARGEST
+            and ((summary.bound >= 0.0) & (summary.bound < _LARGEST**2)).all()
+            and 0.0 <= summary.lost < _LARGEST**2
             and 1.0 <= summary.weight <= ((1.0 + ETA) ** _MOST_ROUNDINGS if self.rounds else 1.0)
         )
+
+    @property
+    def _most_pending(self) -> int:
+        """One more row than pending observations have at most."""
+        return min(self.buffer, self.dimension + 1)
 
     def pack(self, summary: LossyRows | LossyGram, /) -> State:
         """Return rows or matrix, bound, lost and weight."""
@@ -276,4 +283,6 @@ def _root_mean_square(statistics: Statistics, base: Base) -> float:
 
 
 def _is_symmetric(matrix: Array) -> bool:
-    return matrix.ndim == 2 and bool(np.abs(matrix - matrix.T).max() <= 1e-9 * np.abs(matrix).max())
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        return False
+    return bool(np.abs(matrix - matrix.T).max() <= 1e-9 * np.abs(matrix).max())

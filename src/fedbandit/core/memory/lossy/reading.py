@@ -180,7 +180,11 @@ class LossyGramReading:
         if self.lift is None:
             return self.solve(moment)
         raised = self.matrix + np.diag(self.base_ridge + self.lift)
-        return np.asarray(np.linalg.solve(raised, moment), dtype=np.float64)
+        try:
+            return np.asarray(np.linalg.solve(raised, moment), dtype=np.float64)
+        except np.linalg.LinAlgError:  # entries so large that rounding hides the ridge
+            inverse, _ = spd_inverse(self.matrix + np.diag(self.lift), self.base_ridge)
+            return inverse @ moment
 
     def shown_directions(self, ridge: float) -> float:
         """Return d - ridge trace(V^{-1}). Cost O(d)."""
@@ -206,9 +210,16 @@ def _factored(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
     if not len(rows):
         return inverse, rows, logdet
     scaled = rows * inverse
-    root = np.linalg.cholesky(np.eye(len(rows)) + scaled @ rows.T)
-    explained = np.ascontiguousarray(np.linalg.solve(root, scaled))
-    return inverse, explained, logdet + 2.0 * float(np.log(root.diagonal()).sum())
+    inner = scaled @ rows.T
+    try:
+        root = np.linalg.cholesky(np.eye(len(rows)) + inner)
+        explained = np.ascontiguousarray(np.linalg.solve(root, scaled))
+        return inverse, explained, logdet + 2.0 * float(np.log(root.diagonal()).sum())
+    except np.linalg.LinAlgError:  # rows so long that rounding hides the identity
+        values, vectors = np.linalg.eigh(inner)
+        values = np.maximum(values, 0.0)
+        explained = (vectors / np.sqrt(1.0 + values)).T @ scaled
+        return inverse, explained, logdet + float(np.log1p(values).sum())
 
 
 def _logdet(matrix: Array) -> float:
