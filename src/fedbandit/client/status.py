@@ -15,8 +15,10 @@ class Status:
     ``set_aside``: uploads whose content the coordinator refused, those found in the state_dir
     included; ``deleted``: how many of these files were deleted to make room for newer ones.
     ``saved``: whether the disk holds everything (always True without a state_dir). ``uploads``,
-    ``bytes_up``, ``bytes_down``: what was delivered and received. ``trouble``: why the last
-    delivery failed, or has to wait (a quota of the coordinator); None once one succeeds.
+    ``bytes_up``, ``bytes_down``: what was delivered and received. ``cut``: uploads of the whole
+    fleet whose correction was too long and was cut, which should be 0 (``Statistics.cut``).
+    ``trouble``: why the last delivery failed, or has to wait (a quota of the coordinator); None
+    once one succeeds.
     ``retry_in``: seconds until it is tried again; None if nothing is to be delivered, 0 if it is
     being tried.
     """
@@ -35,5 +37,6 @@ class Status:
     uploads: int
     bytes_up: int
     bytes_down: int
+    cut: int
     trouble: str | None
     retry_in: float | None

@@ -81,6 +81,11 @@ class Agent:
         return self._version
 
     @property
+    def cut(self) -> int:
+        """How many uploads in its base had a correction that was cut (``Statistics.cut``)."""
+        return self._base.statistics.cut
+
+    @property
     def theta(self) -> Array:
         """A copy of the estimate of theta* that it decides with (d)."""
         return self._policy.theta.copy()
@@ -245,6 +250,8 @@ class Agent:
             "base_rewards": rewards_entry(base.rewards),
             "rewards": rewards_entry(self._pending_rewards()),
         }
+        if base.cut:
+            state["base_cut"] = base.cut
         state |= under("base", self._parts.memory.pack(base.summary))
         pending = self._pending or self._parts.memory.pending(self._base)
         return state | under("pending", pending.state())
@@ -262,6 +269,7 @@ class Agent:
             array(state, "base_moment", d),
             integer(state, "base_count"),
             rewards(state, "base_rewards", most=integer(state, "base_count")),
+            integer(state, "base_cut") if "base_cut" in state else 0,
         )
         agent._adopt(base, version=integer(state, "version"))
         pending = agent._start_pending()

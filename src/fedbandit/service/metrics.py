@@ -30,11 +30,15 @@ class Metrics:
         """Add to a counter."""
         self._counts[name, tuple(sorted(labels.items()))] += amount
 
-    def synced(self, model: str, *, merged: bool, received: int, sent: int, seconds: float) -> None:
+    def synced(
+        self, model: str, *, merged: bool, cut: bool, received: int, sent: int, seconds: float
+    ) -> None:
         """Count a sync that was answered, its bytes, and how long it took from its first byte."""
         of_model = ("model", model)
         outcome = ("outcome", "merged" if merged else "copy")
         self._counts["fedbandit_uploads_total", (of_model, outcome)] += 1
+        if merged and cut:
+            self._counts["fedbandit_cut_total", (of_model,)] += 1
         self._counts["fedbandit_received_bytes_total", (of_model,)] += received
         self._counts["fedbandit_sent_bytes_total", (of_model,)] += sent
         self._buckets[bisect.bisect_left(_SECONDS, seconds)] += 1
@@ -87,6 +91,7 @@ def _written(labels: Labels) -> str:
 
 _COUNTERS: Final = {
     "fedbandit_uploads_total": "Uploads answered, merged or copies of merged ones.",
+    "fedbandit_cut_total": "Uploads merged whose correction was cut: arms or rewards out of scale.",
     "fedbandit_states_total": "States told to agents that join or catch up.",
     "fedbandit_refused_total": "Requests refused, by status.",
     "fedbandit_batches_total": "Transactions in which uploads were merged.",

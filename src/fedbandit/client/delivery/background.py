@@ -54,6 +54,7 @@ class BackgroundThread:
         self._woken, self._urgent, self._stopping = True, False, False
         self._not_before = 0.0
         self._next_housekeeping = 0.0
+        self._told_of_cuts = False
         self._troubles: dict[str, str | None] = {"delivery": None, "housekeeping": None}
         self._thread = Thread(target=self._run, name=name, daemon=True)
 
@@ -129,7 +130,18 @@ class BackgroundThread:
         while self._delivery.due() and not self._stopping:
             self._delivery.deliver()
             self._backoff.reset()
+            self._tell_of_cuts()
             self._report("delivery", None)
+
+    def _tell_of_cuts(self) -> None:
+        """Log once that corrections of uploads were cut, by this agent or by others."""
+        if self._delivery.cut and not self._told_of_cuts:
+            self._told_of_cuts = True
+            _log.warning(
+                "%s: corrections of uploads were too long and were cut; look at the scale of arms "
+                "and rewards, and at parameter_norm in bounds",
+                self._thread.name,
+            )
 
     def _attempt(self, kind: str, work: Callable[[], None]) -> Exception | None:
         """Do some work and report how it went; return the error, of whatever kind.

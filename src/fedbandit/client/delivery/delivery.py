@@ -48,6 +48,11 @@ class Delivery:
                 self._catch_up(since=self._state.version)
         return _HOUSEKEEPING if pause is None else min(pause, _HOUSEKEEPING)
 
+    @property
+    def cut(self) -> int:
+        """How many uploads of the fleet had a correction that was cut."""
+        return self._state.cut
+
     def due(self) -> bool:
         """Return whether there is an upload to deliver, or the coordinator's state to fetch."""
         return not self._state.caught_up or not self._state.outbox.empty

@@ -105,6 +105,11 @@ class AgentState:
         return self._learner.policy
 
     @property
+    def cut(self) -> int:
+        """How many uploads of the fleet had a correction that was cut."""
+        return self._learner.cut
+
+    @property
     def version(self) -> int:
         """The version of the download last received."""
         return self._learner.version
@@ -158,6 +163,7 @@ class AgentState:
                 uploads=uploads,
                 bytes_up=bytes_up,
                 bytes_down=bytes_down,
+                cut=self._learner.cut,
                 trouble=trouble,
                 retry_in=retry_in,
             )

@@ -63,6 +63,11 @@ class Learner:
         return self._agent.version
 
     @property
+    def cut(self) -> int:
+        """How many uploads of the fleet had a correction that was cut, by the last download."""
+        return self._agent.cut
+
+    @property
     def pending(self) -> int:
         """How many observations are in no upload yet."""
         return self._agent.pending

@@ -74,7 +74,7 @@ ITEM_RATINGS: Mapping[str, Any] = {"items": 30, "mean": 3.0, "rewards": "ratings
 HARD: Final = (
     _still("isotropic"),
     *(_late(rank, direction) for direction in ("axis", "dense") for rank in (5, 15, 40)),
-    _late(15, "dense", share=0.06),  # has room for 15 rows
+    _late(15, "dense", share=0.08),  # has room for 15 rows of 20,000 rounds
     *(_still(f"intercept, mean {mean:g}", mean=mean) for mean in (0.0, 6.0, 10.0)),
     _still("intercept, 5 % clicks", mean=0.05, rewards="clicks", signal=0.25),
     _still("intercept, ratings", mean=3.0, rewards="ratings", signal=4.0),

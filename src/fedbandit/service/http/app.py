@@ -126,6 +126,7 @@ class _Endpoints:
         coordinator.metrics.synced(
             model,
             merged=answer.merged,
+            cut=answer.cut,
             received=len(body),
             sent=len(sent),
             seconds=time.perf_counter() - started,

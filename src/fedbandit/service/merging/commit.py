@@ -255,7 +255,7 @@ class _Sorting:
             version=version,
             format=sync.format,
         )
-        return Answer(head, b"", merged, sync.format)
+        return Answer(head, b"", merged, sync.format, sync.upload.statistics.cut > 0)
 
     def _check_count(self, upload: Upload) -> None:
         if self._count + upload.count > wire.LARGEST:

@@ -36,13 +36,15 @@ class Answer(msgspec.Struct, frozen=True, eq=False):
     """The answer to a sync that was merged, now (``merged``) or before (a copy).
 
     ``head`` is the agent's own; ``download``, everything merged, is the same bytes for many.
-    ``format`` is that of the wire, as the agent asked.
+    ``format`` is that of the wire, as the agent asked. ``cut``: whether the upload's correction was
+    cut (``Statistics.cut``).
     """
 
     head: bytes
     download: bytes
     merged: bool
     format: int = wire.FORMAT
+    cut: bool = False
 
     @property
     def body(self) -> bytes:
