@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from fedbandit.lab.analysis.curves import Curves
 from fedbandit.lab.analysis.statistics import estimate
@@ -65,3 +65,4 @@ def _panel(axes: Axes, title: str, lines: Sequence[Curves]) -> None:
     axes.margins(0.08)
     axes.grid(visible=True)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())  # they overlap where the range is short
