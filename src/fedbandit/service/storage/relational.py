@@ -5,14 +5,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple
 from hashlib import sha256
-from typing import Any
 
-import msgspec
-
-from fedbandit.errors import InvalidParameter, complaint, unknown
-from fedbandit.service.models.deduplication import Life, MergedUploads, UnreadableUploads
+from fedbandit.errors import InvalidParameter, unknown
+from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.history import History
-from fedbandit.service.models.quotas import Quotas, Spent
+from fedbandit.service.models.quotas import Quotas
 from fedbandit.service.storage.contract import (
     MOST_TOKENS,
     Archive,
@@ -23,7 +20,15 @@ from fedbandit.service.storage.contract import (
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey
 from fedbandit.service.storage.migrations import SCHEMA, migrate
 from fedbandit.service.storage.past import SqlPast, add_past
-from fedbandit.service.storage.rules import read_rules, written_rules
+from fedbandit.service.storage.rows import (
+    lives_of,
+    merged_of,
+    merged_values,
+    model_of,
+    token_of,
+    token_values,
+)
+from fedbandit.service.storage.rules import written_rules
 from fedbandit.wire import Limits
 
 _SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
@@ -59,7 +64,6 @@ _AGENT_UPSERT = (
     "ON CONFLICT (model, agent) DO UPDATE SET "
     + ", ".join(f"{column} = excluded.{column}" for column in _AGENT.split(", "))
 )
-_Lives = list[tuple[bytes, int, int, int]]
 
 
 class SqlStore:
@@ -89,7 +93,7 @@ class SqlStore:
         """Return all models, by name."""
         with self._database.session("read") as session:
             rows = session.run(f"SELECT {_MODEL} FROM models ORDER BY name")
-        return [_model(row) for row in rows]
+        return [model_of(row) for row in rows]
 
     def model(self, name: str) -> Model:
         """Return one model."""
@@ -115,7 +119,7 @@ class SqlStore:
         with self._database.session("write") as session:
             columns, lock = f"{_MODEL}, digest", session.dialect.lock
             *row, digest = _select_row(session, name, columns, lock=lock)
-            yield LockedModel(session, _model(row), bytes(digest))
+            yield LockedModel(session, model_of(row), bytes(digest))
 
     def agents(self, model: str) -> dict[str, MergedUploads]:
         """Return the merged uploads of all agents."""
@@ -143,7 +147,7 @@ class SqlStore:
                 model=model,
                 state=_select_state(session, name),
                 merged=_select_merged(session, name, None),
-                tokens=[_token(row) for row in tokens],
+                tokens=[token_of(row) for row in tokens],
                 parts=list(SqlPast(session, name).all_parts()),
                 groups=SqlPast(session, name).groups(),
             )
@@ -153,7 +157,7 @@ class SqlStore:
         with self._writing(f"Model {archive.model.name!r}, or one of its tokens") as session:
             _insert_model(session, archive.model, archive.state)
             _upsert_merged(session, archive.model.name, archive.merged)
-            session.run_many(_TOKEN_INSERT, [_token_values(token) for token in archive.tokens])
+            session.run_many(_TOKEN_INSERT, [token_values(token) for token in archive.tokens])
             past = SqlPast(session, archive.model.name)
             past.add_parts(archive.parts)
             past.write_groups(archive.groups)
@@ -163,18 +167,18 @@ class SqlStore:
         with self._writing(f"Token {token.name!r}") as session:
             if token.model is not None:
                 _select_model(session, token.model, lock=session.dialect.lock)
-            session.run(_TOKEN_INSERT, _token_values(token))
+            session.run(_TOKEN_INSERT, token_values(token))
 
     def token(self, digest: bytes) -> Token | None:
         """Return the token with this digest, or None."""
         with self._database.session("read") as session:
             rows = session.run(f"SELECT {_TOKEN} FROM tokens WHERE digest = ?", (digest,))
-        return _token(rows[0]) if rows else None
+        return token_of(rows[0]) if rows else None
 
     def tokens(self) -> list[Token]:
         """Return all tokens; those of admins first."""
         with self._database.session("read") as session:
-            tokens = [_token(row) for row in session.run(f"SELECT {_TOKEN} FROM tokens")]
+            tokens = [token_of(row) for row in session.run(f"SELECT {_TOKEN} FROM tokens")]
         return sorted(tokens, key=lambda each: (each.model or "", each.agent or "", each.name))
 
     def revoke(self, name: str) -> None:
@@ -193,7 +197,7 @@ class SqlStore:
                 return False
             if successor.agent is not None:
                 _make_room_for_token(session, successor.model, successor.agent)
-            session.run(_TOKEN_INSERT, _token_values(successor))
+            session.run(_TOKEN_INSERT, token_values(successor))
             if ends is None:
                 session.run("DELETE FROM tokens WHERE digest = ?", (digest,))
             elif found[0][0] is None or found[0][0] > ends:
@@ -320,7 +324,7 @@ def _insert_model(session: Session, model: Model, state: bytes) -> None:
 
 
 def _select_model(session: Session, name: str, *, lock: str = "") -> Model:
-    return _model(_select_row(session, name, _MODEL, lock=lock))
+    return model_of(_select_row(session, name, _MODEL, lock=lock))
 
 
 def _select_row(session: Session, name: str, columns: str, *, lock: str) -> Row:
@@ -346,88 +350,13 @@ def _select_merged(
         which += f" AND agent IN ({_places(agents)})"
         values += agents
     rows = session.run(f"SELECT agent, {_AGENT} FROM agents WHERE {which}", values)
-    return {agent: _merged(_read_lives(lives, model, agent), *rest) for agent, lives, *rest in rows}
+    return {agent: merged_of(lives_of(lives, model, agent), *rest) for agent, lives, *rest in rows}
 
 
 def _upsert_merged(session: Session, model: str, merged: Mapping[str, MergedUploads]) -> None:
-    rows = [(model, agent, *_merged_values(each)) for agent, each in merged.items()]
+    rows = [(model, agent, *merged_values(each)) for agent, each in merged.items()]
     session.run_many(_AGENT_UPSERT, rows)
-
-
-def _read_lives(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
-    try:
-        lives = msgspec.msgpack.decode(packed, type=_Lives)
-    except (msgspec.DecodeError, TypeError) as error:  # SQLite keeps a text in any column
-        who = f"merged uploads of agent {agent!r} of model {model!r}"
-        expected = "lives as this program writes them"
-        fix = "Restore a backup; or delete this agent's row of the table agents, and what it has "
-        fix += "on its way may be counted twice."
-        raise UnreadableUploads(
-            complaint(who, got=str(error), expected=expected, fix=fix)
-        ) from error
-    return {key: Life(*rest) for key, *rest in lives}
 
 
 def _places(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
-
-
-def _merged(lives: Mapping[bytes, Life], *values: Any) -> MergedUploads:
-    *totals, observations, uploads, at, loose, quarantined = values
-    spent = Spent(observations, uploads, at)
-    rest = {"spent": spent, "loose": loose, "quarantined": bool(quarantined)}
-    return MergedUploads(lives, *totals, **rest)
-
-
-def _merged_values(merged: MergedUploads) -> tuple[Any, ...]:
-    lives = [(key, each.born, each.sequence, each.version) for key, each in merged.lives.items()]
-    counts = (merged.uploads, merged.observations, merged.received)
-    packed, spent = msgspec.msgpack.encode(lives), merged.spent
-    known = (packed, merged.known, merged.floor, *counts, merged.seen, merged.since, merged.mass)
-    drains = (spent.observations, spent.uploads, spent.at)
-    return (*known, *drains, merged.loose, int(merged.quarantined))
-
-
-def _model(row: Sequence[Any]) -> Model:
-    name, incarnation, recipe, params, fingerprint, arm_norm, reward, most, *rest = row
-    version, count, created, packed, mass, snapshot, set_back, told = rest
-    rules = read_rules(packed, name)
-    return Model(
-        name=name,
-        incarnation=incarnation,
-        recipe=recipe,
-        params=bytes(params),
-        fingerprint=fingerprint,
-        limits=Limits(arm_norm=arm_norm, reward=reward, count=most),
-        version=version,
-        count=count,
-        created=created,
-        quotas=rules.quotas,
-        history=rules.history,
-        mass=mass,
-        snapshot=snapshot,
-        set_back=set_back,
-        groups=rules.groups,
-        told=bytes(told or b""),
-    )
-
-
-def _token(row: Row) -> Token:
-    digest, name, model, agent, created, expires, used, lifetime, code = row
-    return Token(
-        digest=bytes(digest),
-        name=name,
-        model=model,
-        agent=agent,
-        created=created,
-        expires=expires,
-        used=used,
-        lifetime=lifetime,
-        code=bool(code),
-    )
-
-
-def _token_values(token: Token) -> tuple[Any, ...]:
-    whom = (token.digest, token.name, token.model, token.agent)
-    when = (token.created, token.expires, token.used, token.lifetime)
-    return (*whom, *when, int(token.code))

@@ -1,0 +1,97 @@
+"""Rows of the tables as values, and back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from fedbandit.errors import complaint
+from fedbandit.service.models.deduplication import Life, MergedUploads, UnreadableUploads
+from fedbandit.service.models.quotas import Spent
+from fedbandit.service.storage.contract import Model, Token
+from fedbandit.service.storage.database import Row
+from fedbandit.service.storage.rules import read_rules
+from fedbandit.wire import Limits
+
+_Lives = list[tuple[bytes, int, int, int]]
+
+
+def lives_of(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
+    """Return the lives in a packed column; raise UnreadableUploads if they cannot be read."""
+    try:
+        lives = msgspec.msgpack.decode(packed, type=_Lives)
+    except (msgspec.DecodeError, TypeError) as error:  # SQLite keeps a text in any column
+        who = f"merged uploads of agent {agent!r} of model {model!r}"
+        expected = "lives as this program writes them"
+        fix = "Restore a backup; or delete this agent's row of the table agents, and what it has "
+        fix += "on its way may be counted twice."
+        raise UnreadableUploads(
+            complaint(who, got=str(error), expected=expected, fix=fix)
+        ) from error
+    return {key: Life(*rest) for key, *rest in lives}
+
+
+def merged_of(lives: Mapping[bytes, Life], *values: Any) -> MergedUploads:
+    """Return the merged uploads of an agent from its row."""
+    *totals, observations, uploads, at, loose, quarantined = values
+    spent = Spent(observations, uploads, at)
+    rest = {"spent": spent, "loose": loose, "quarantined": bool(quarantined)}
+    return MergedUploads(lives, *totals, **rest)
+
+
+def merged_values(merged: MergedUploads) -> tuple[Any, ...]:
+    """Return the row of merged uploads."""
+    lives = [(key, each.born, each.sequence, each.version) for key, each in merged.lives.items()]
+    counts = (merged.uploads, merged.observations, merged.received)
+    packed, spent = msgspec.msgpack.encode(lives), merged.spent
+    known = (packed, merged.known, merged.floor, *counts, merged.seen, merged.since, merged.mass)
+    drains = (spent.observations, spent.uploads, spent.at)
+    return (*known, *drains, merged.loose, int(merged.quarantined))
+
+
+def model_of(row: Sequence[Any]) -> Model:
+    """Return a model from its row."""
+    name, incarnation, recipe, params, fingerprint, arm_norm, reward, most, *rest = row
+    version, count, created, packed, mass, snapshot, set_back, told = rest
+    rules = read_rules(packed, name)
+    return Model(
+        name=name,
+        incarnation=incarnation,
+        recipe=recipe,
+        params=bytes(params),
+        fingerprint=fingerprint,
+        limits=Limits(arm_norm=arm_norm, reward=reward, count=most),
+        version=version,
+        count=count,
+        created=created,
+        quotas=rules.quotas,
+        history=rules.history,
+        mass=mass,
+        snapshot=snapshot,
+        set_back=set_back,
+        groups=rules.groups,
+        told=bytes(told or b""),
+    )
+
+
+def token_of(row: Row) -> Token:
+    """Return a token from its row."""
+    digest, name, model, agent, created, expires, used, lifetime, code = row
+    return Token(
+        digest=bytes(digest),
+        name=name,
+        model=model,
+        agent=agent,
+        created=created,
+        expires=expires,
+        used=used,
+        lifetime=lifetime,
+        code=bool(code),
+    )
+
+
+def token_values(token: Token) -> tuple[Any, ...]:
+    """Return the row of a token."""
+    whom = (token.digest, token.name, token.model, token.agent)
+    when = (token.created, token.expires, token.used, token.lifetime)
+    return (*whom, *when, int(token.code))
