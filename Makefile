@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test bench chaos load clean
+.PHONY: demo test test-browser bench chaos load clean
 
 demo: .venv/ready ## a short reproduction of the paper, into demo/
 	$(BIN)/fedbandit reproduce --quick --jobs $(JOBS) --out demo
@@ -22,6 +22,13 @@ test: .venv/ready ## every check
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	touch $@
+
+.venv/more: .venv/ready requirements-more.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-more.txt
+	touch $@
+
+test-browser: .venv/more ## the pages in a real browser; needs Chromium
+	$(BIN)/pytest -m browser
 
 chaos: .venv/ready ## the fault and fuzz suites in full, about half an hour
 	$(BIN)/pytest -n $(JOBS) -m chaos
