@@ -29,13 +29,15 @@ from fedbandit.core.saved import (
     State,
     array,
     check_owner,
+    estimates,
+    estimates_entry,
     integer,
     part,
     rewards,
     rewards_entry,
     under,
 )
-from fedbandit.core.statistics import NO_REWARDS, Base, Rewards, Statistics
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS, Base, Estimates, Rewards, Statistics
 from fedbandit.errors import FedbanditError, InvalidArms, InvalidMessage, OutOfOrder, complaint
 
 if TYPE_CHECKING:
@@ -58,6 +60,9 @@ class Agent:
     with the base alone, and may receive downloads at any later time. Agents of the other recipes
     decide on all their own data as well; their base includes what they uploaded, and they need
     downloads in order and before their next upload.
+
+    With ``tells_estimates`` its uploads also say what it estimated rewards to be before it learned
+    them (``Statistics.estimates``), at the cost of a product of two vectors for each of them.
     """
 
     def __init__(self, recipe: Recipe, index: int) -> None:
@@ -66,6 +71,8 @@ class Agent:
         self.index = index
         self._decisions = 0
         self._rewards, self._reward_total, self._reward_squares = 0, 0.0, 0.0  # of what is pending
+        self.tells_estimates = False
+        self._estimates = NO_ESTIMATES  # of what is pending
         self._chosen: Chosen | None = None
         self._chosen_with: Policy | None = None
         self._pending: Pending | None = None  # until there is an observation
@@ -159,6 +166,10 @@ class Agent:
         self._rewards += 1
         self._reward_total += reward
         self._reward_squares += reward * reward
+        if self.tells_estimates:
+            estimate = float(self._policy.theta @ x)
+            missed = reward - estimate
+            self._estimates = self._estimates.plus(Estimates(1, estimate, missed * missed))
         if parts.own_data:
             self._decide_on_own_data(pending)
         if pending.growth_exceeds(parts.trigger.threshold(pending.count)):
@@ -252,6 +263,8 @@ class Agent:
         }
         if base.cut:
             state["base_cut"] = base.cut
+        if self._estimates.count:
+            state["estimates"] = estimates_entry(self._estimates)
         state |= under("base", self._parts.memory.pack(base.summary))
         pending = self._pending or self._parts.memory.pending(self._base)
         return state | under("pending", pending.state())
@@ -275,6 +288,7 @@ class Agent:
         pending = agent._start_pending()
         pending.restore(part(state, "pending"))
         agent._set_rewards(rewards(state, "rewards", most=agent.pending))
+        agent._estimates = estimates(state, "estimates", most=agent.pending)
         agent._decisions = integer(state, "decisions")
         if agent._parts.own_data:
             agent._decide_on_own_data(pending)
@@ -332,6 +346,11 @@ class Agent:
             return NO_REWARDS
         return Rewards(self._rewards, self._reward_total, self._reward_squares)
 
+    def _pending_estimates(self) -> Estimates:
+        """Return the sums over pending estimates; none if one has overflowed."""
+        sums = self._estimates
+        return sums if isfinite(sums.total + sums.errors) else NO_ESTIMATES
+
     def _rebase_pending(self) -> None:
         """Move the pending observations on top of a new base."""
         if self._pending is not None and self._pending.count:
@@ -348,7 +367,8 @@ class Agent:
         pending = self._pending or self._start_pending()
         summary = pending.summary()  # before the moment is read: shedding may correct it
         pending.moment.setflags(write=False)  # spares a copy of it
-        observed = Statistics(summary, pending.moment, pending.count, self._pending_rewards())
+        sums = self._pending_rewards(), 0, self._pending_estimates()
+        observed = Statistics(summary, pending.moment, pending.count, *sums)
         if pack or memory.combines_rounded:
             observed = memory.uploaded(observed, base, pending.carried)
         elif pending.carried is not None:
@@ -359,6 +379,7 @@ class Agent:
             self._adopt(merged, version=self._version)
         self._pending = None
         self._set_rewards(NO_REWARDS)
+        self._estimates = NO_ESTIMATES
         return upload
 
     def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:

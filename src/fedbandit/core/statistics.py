@@ -39,6 +39,28 @@ class Rewards:
 NO_REWARDS: Final = Rewards()
 
 
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """Sums over <theta, x>: what rewards were estimated to be, just before each one was learned.
+
+    theta is the estimate that the agent decided with then. ``count`` is the number of observations
+    that were estimated, ``total`` sum <theta, x>, ``errors`` sum (r - <theta, x>)^2.
+    """
+
+    count: int = 0
+    total: float = 0.0
+    errors: float = 0.0
+
+    def plus(self, other: Estimates) -> Estimates:
+        """Return the sums over the estimates of both."""
+        return Estimates(
+            self.count + other.count, self.total + other.total, self.errors + other.errors
+        )
+
+
+NO_ESTIMATES: Final = Estimates()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
     """Sufficient statistics of observations (x, r), of an arm's features x and its reward r.
@@ -54,6 +76,8 @@ class Statistics:
     - ``count`` is the number of observations.
     - ``rewards`` are sums over r alone, for averages and for the noise (``radius="auto"``).
     - ``cut`` counts the uploads among them whose correction was too long and was cut.
+    - ``estimates`` are sums over what r was estimated to be, for the board; in uploads alone, and
+      only of agents that were told to keep them.
     """
 
     summary: Any
@@ -61,6 +85,7 @@ class Statistics:
     count: int
     rewards: Rewards = NO_REWARDS
     cut: int = 0
+    estimates: Estimates = NO_ESTIMATES
 
     def __post_init__(self) -> None:
         if self.moment.flags.writeable:
@@ -72,11 +97,13 @@ class Statistics:
         ``summary``: their summaries, already merged by the memory.
         """
         moment, count, rewards, cut = self.moment, self.count, self.rewards, self.cut
+        estimates = self.estimates
         for each in others:
             moment, count = moment + each.moment, count + each.count
             rewards, cut = rewards.plus(each.rewards), cut + each.cut
+            estimates = estimates.plus(each.estimates)
         moment.setflags(write=False)  # spares a copy of it
-        return Statistics(summary, moment, count, rewards, cut)
+        return Statistics(summary, moment, count, rewards, cut, estimates)
 
     def scaled(self, share: float) -> Statistics:
         """Return the statistics with every observation weighted by ``share`` (0 < share <= 1).

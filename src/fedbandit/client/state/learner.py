@@ -34,6 +34,7 @@ class Learner:
         self.most = _MANY
         self.fingerprint, self._accepted = wire.fingerprint(recipe), wire.fingerprints(recipe)
         self._agent = agent
+        self._agent.tells_estimates = True
         self.policy = agent.policy
 
     @classmethod
@@ -141,6 +142,7 @@ class Learner:
         if download is not None and self._is_set_back(download, digest):
             self.flush()
             agent = self.recipe.agent(0)
+            agent.tells_estimates = True
         before, outbox = agent.version, change(self.outbox)
         if download is not None:
             agent.receive(download)
