@@ -60,9 +60,6 @@ class Agent:
     with the base alone, and may receive downloads at any later time. Agents of the other recipes
     decide on all their own data as well; their base includes what they uploaded, and they need
     downloads in order and before their next upload.
-
-    With ``tells_estimates`` its uploads also say what it estimated rewards to be before it learned
-    them (``Statistics.estimates``), at the cost of a product of two vectors for each of them.
     """
 
     def __init__(self, recipe: Recipe, index: int) -> None:
@@ -71,7 +68,6 @@ class Agent:
         self.index = index
         self._decisions = 0
         self._rewards, self._reward_total, self._reward_squares = 0, 0.0, 0.0  # of what is pending
-        self.tells_estimates = False
         self._estimates = NO_ESTIMATES  # of what is pending
         self._chosen: Chosen | None = None
         self._chosen_with: Policy | None = None
@@ -142,13 +138,22 @@ class Agent:
         self._decisions += len(batch)
         return chosen
 
-    def observe(self, arm: int | ArrayLike, reward: float, *, pack: bool = True) -> Upload | None:
+    def observe(
+        self,
+        arm: int | ArrayLike,
+        reward: float,
+        *,
+        pack: bool = True,
+        estimate: float | None = None,
+    ) -> Upload | None:
         """Learn the reward of a played arm; return an upload if one is due (Alg. 1 lines 5-20).
 
         ``arm`` is an index into the arms of the last ``choose``, or the d features of the arm, for
         rewards that arrive after later decisions. The observations in a returned upload are no
         longer pending: the caller must deliver it to the server, exactly once. With ``pack=False``
         it is in full precision, so that it can be ``combined``; call ``packed`` before sending.
+        ``estimate``: what the reward was estimated to be; the upload tells the sums of those, if
+        all were given (``Statistics.estimates``).
         Raises, and changes nothing, for an arm or a reward that is not valid.
         """
         if type(reward) is not float or not isfinite(reward):
@@ -166,8 +171,7 @@ class Agent:
         self._rewards += 1
         self._reward_total += reward
         self._reward_squares += reward * reward
-        if self.tells_estimates:
-            estimate = float(self._policy.theta @ x)
+        if estimate is not None:
             missed = reward - estimate
             self._estimates = self._estimates.plus(Estimates(1, estimate, missed * missed))
         if parts.own_data:

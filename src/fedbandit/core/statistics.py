@@ -41,10 +41,10 @@ NO_REWARDS: Final = Rewards()
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """Sums over <theta, x>: what rewards were estimated to be, just before each one was learned.
+    """Sums over what rewards r were estimated to be, e = <theta, x>, before they were learned.
 
-    theta is the estimate that the agent decided with then. ``count`` is the number of observations
-    that were estimated, ``total`` sum <theta, x>, ``errors`` sum (r - <theta, x>)^2.
+    ``count`` is the number of observations that were estimated, ``total`` sum e, ``errors`` sum
+    (r - e)^2.
     """
 
     count: int = 0
@@ -76,8 +76,8 @@ class Statistics:
     - ``count`` is the number of observations.
     - ``rewards`` are sums over r alone, for averages and for the noise (``radius="auto"``).
     - ``cut`` counts the uploads among them whose correction was too long and was cut.
-    - ``estimates`` are sums over what r was estimated to be, for the board; in uploads alone, and
-      only of agents that were told to keep them.
+    - ``estimates`` are sums over what r was estimated to be, for the board. Only uploads tell
+      them, and only where every observation came with an estimate.
     """
 
     summary: Any

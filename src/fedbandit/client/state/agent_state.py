@@ -23,6 +23,7 @@ from fedbandit.core.kernels.linalg import Array, fits
 from fedbandit.core.messages import Upload
 from fedbandit.core.parts.choice import Policy
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS
 from fedbandit.errors import (
     InvalidArms,
     InvalidReward,
@@ -92,6 +93,7 @@ class AgentState:
         self._learner, self._waiting, self._limits = learner, waiting, limits
         self._learning_lock = Lock()
         self._rewards = self._defaults = 0
+        learner.learned, learner.estimated = NO_REWARDS, NO_ESTIMATES  # without those of before
         self._closing = False
 
     @property
@@ -164,6 +166,10 @@ class AgentState:
                 bytes_up=bytes_up,
                 bytes_down=bytes_down,
                 cut=self._learner.cut,
+                learned=self._learner.learned.count,
+                reward_total=self._learner.learned.total,
+                estimate_total=self._learner.estimated.total,
+                squared_errors=self._learner.estimated.errors,
                 trouble=trouble,
                 retry_in=retry_in,
             )

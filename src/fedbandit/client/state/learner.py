@@ -14,6 +14,7 @@ from fedbandit.core.agent import Agent
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS, Estimates, Rewards
 from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.terms import check_served
 
@@ -24,7 +25,8 @@ class Learner:
     """One thread at a time may change it; any may read ``policy``.
 
     ``most`` is how many observations an upload may stand for. ``digest`` names the download last
-    received, see ``wire.digest``; empty if unknown.
+    received, see ``wire.digest``; empty if unknown. ``learned`` and ``estimated`` are sums over all
+    rewards that it was given, and over what it estimated them to be just before.
     """
 
     def __init__(self, agent: Agent, outbox: Outbox, recipe: Recipe, digest: str = "") -> None:
@@ -34,7 +36,7 @@ class Learner:
         self.most = _MANY
         self.fingerprint, self._accepted = wire.fingerprint(recipe), wire.fingerprints(recipe)
         self._agent = agent
-        self._agent.tells_estimates = True
+        self.learned, self.estimated = NO_REWARDS, NO_ESTIMATES
         self.policy = agent.policy
 
     @classmethod
@@ -91,7 +93,11 @@ class Learner:
 
         If others wait, it will be combined with them, so it is not rounded yet.
         """
-        upload = self._agent.observe(arm, reward, pack=self.outbox.empty)
+        estimate = float(self.policy.theta @ arm)
+        upload = self._agent.observe(arm, reward, pack=self.outbox.empty, estimate=estimate)
+        missed = reward - estimate
+        self.learned = self.learned.plus(Rewards(1, reward, reward * reward))
+        self.estimated = self.estimated.plus(Estimates(1, estimate, missed * missed))
         if upload is None and self.pending >= self.most:
             return self.flush()
         if upload is not None:
@@ -142,7 +148,6 @@ class Learner:
         if download is not None and self._is_set_back(download, digest):
             self.flush()
             agent = self.recipe.agent(0)
-            agent.tells_estimates = True
         before, outbox = agent.version, change(self.outbox)
         if download is not None:
             agent.receive(download)

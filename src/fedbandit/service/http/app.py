@@ -1,26 +1,24 @@
 """The coordinator over HTTP."""
 
 import asyncio
-import json
 import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
 from http import HTTPStatus
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from fedbandit import wire
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.board import board_routes
-from fedbandit.service.http.openapi import DESCRIPTION, page
+from fedbandit.service.http.openapi import DESCRIPTION
 from fedbandit.service.metrics import CONTENT_TYPE
 from fedbandit.service.refusal import Refusal, failed, not_now
 from fedbandit.service.settings import Settings
@@ -28,8 +26,8 @@ from fedbandit.service.storage.contract import Store
 from fedbandit.service.tokens import bearer
 from fedbandit.terms import NAME_RULE, is_name
 from fedbandit.web import gate
+from fedbandit.web.docs_page import docs_routes
 from fedbandit.web.gate import guest_of
-from fedbandit.web.openapi import PAGE_HEADERS
 
 _AGENT = "/v1/models/{model}/agents/{agent}"
 _DRAINED = 2**20  # of a body that is refused, to let its sender read the answer
@@ -87,8 +85,7 @@ def _watching_routes(endpoints: "_Endpoints") -> list[BaseRoute]:
         *board_routes(endpoints.coordinator),
         Route("/readyz", endpoints.ready, methods=["GET"]),
         Route("/metrics", endpoints.metrics, methods=["GET"]),
-        Route("/openapi.json", _openapi, methods=["GET"]),
-        Route("/docs", _docs, methods=["GET"]),
+        *docs_routes(DESCRIPTION),
     ]
 
 
@@ -267,20 +264,6 @@ class _Endpoints:
 
 async def _alive(_: Request) -> Response:
     return JSONResponse({"alive": True})
-
-
-async def _openapi(_: Request) -> Response:
-    return Response(_described()[0], media_type="application/json")
-
-
-async def _docs(_: Request) -> Response:
-    return HTMLResponse(_described()[1], headers=PAGE_HEADERS)
-
-
-@cache
-def _described() -> tuple[str, str]:
-    """Return the description in JSON and as a page; made once, since anybody may ask."""
-    return json.dumps(DESCRIPTION), page(DESCRIPTION)
 
 
 async def _drain(request: Request) -> None:

@@ -19,6 +19,7 @@ from fedbandit.service.access.sessions import SESSION_SECONDS
 from fedbandit.service.board.views import RANGES
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.refusal import Refusal, not_now
+from fedbandit.service.tokens import bearer
 from fedbandit.web import gate
 from fedbandit.web.gate import guest_of
 
@@ -28,7 +29,7 @@ PAGE_HEADERS: Final = {
     "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with none at all, the form's Origin would be null
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -169,7 +170,14 @@ class _Pages:
         return read
 
     async def _admit(self, request: Request) -> None:
-        await self._coordinator.authentication.admit_session(request.cookies.get(_COOKIE, ""))
+        """Raise Refusal unless a request has a session, or an admin's token as programs send it."""
+        known = self._coordinator.authentication
+        secret = bearer(request.headers.get("authorization", ""))
+        if secret:
+            guest = guest_of(request.scope)
+            await known.admit(secret, model=None, agent=None, guest=guest)
+        else:
+            await known.admit_session(request.cookies.get(_COOKIE, ""))
         gate.admit(request.scope)
 
 

@@ -129,16 +129,16 @@ function overview(models) {
       el("p", {}, "A model is what agents learn together. Create one in the store that this coordinator serves; this page shows it at once:"),
       el("pre", {}, el("code", {}, "fedbandit model create news --dimension 100 --sketch-size 40 --store STORE")))];
   }
-  return [el("h1", { class: "sr" }, "Models"), el("ul", { class: "cards" }, models.map(card))];
+  return [el("h1", {}, "Models"), el("ul", { class: "cards" }, models.map(card))];
 }
 
 function card(model) {
   const best = model.lately?.average ?? model.average;
   return el("li", { class: "card" },
     el("h2", {}, el("a", { id: `card-${model.name}`, href: address(model.name, "day") }, model.name)),
-    el("p", { class: "figure" }, el("b", {}, number(best)), " average reward"),
+    best === null ? null : el("p", { class: "figure" }, el("b", {}, number(best)), ` average reward${model.lately ? `, ${model.lately.label}` : ""}`),
     el("div", { class: "row" }, trend(model), spark(model.line.average, `Average reward of ${model.name} over time`)),
-    el("p", { class: "small" }, `${count(model.observations)} observations of ${count(model.agents)} agent${model.agents === 1 ? "" : "s"}; last sync `, since(model.seen)));
+    el("p", { class: "small" }, ...(model.agents ? [`${count(model.observations)} observations of ${count(model.agents)} agent${model.agents === 1 ? "" : "s"}; last sync `, since(model.seen)] : ["Waiting for the first upload"])));
 }
 
 function trend(model) {
@@ -249,7 +249,7 @@ function spectrumNote({ kind, lost, shed, directions }) {
 
 function agents(model) {
   const some = model.listed.length < model.agents ? `The ${model.listed.length} with most observations, of ${count(model.agents)}.` : "";
-  const head = ["Agent", "Last sync", "Version held", "Average reward", "Observations", "Share of all", "Uploads", "Sent"];
+  const head = ["Agent", "Last sync", "Version held", "Average reward", "Observations", "Share of all", "Uploads", "Bytes up"];
   return el("section", { class: "wide", "aria-labelledby": "agents" }, el("h2", { id: "agents" }, "Agents"), some ? el("p", { class: "small" }, some) : null,
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": "agents" }, el("table", { class: "agents" },
       el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, model.listed.map(agent)))));
@@ -269,7 +269,7 @@ function refusals(model) {
   const head = ["Reason", "How often", "Last time", "Last agent", "What was said"];
   section.append(el("p", { class: "small" }, "Nothing of a refused upload is merged. Agents keep those that are refused for good in their state directory, and send the others again."),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": "refused" }, el("table", {},
-      el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))),
+      el("thead", {}, el("tr", {}, head.map((name, i) => el("th", { scope: "col", class: i === 4 ? "words" : null }, name)))),
       el("tbody", {}, model.refusals.map((each) => el("tr", {}, el("th", { scope: "row" }, `${each.status} ${each.field}`), el("td", {}, count(each.count)),
         el("td", {}, since(each.at)), el("td", {}, each.agent), el("td", { class: "words" }, each.message)))))));
   return section;

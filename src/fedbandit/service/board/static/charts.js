@@ -34,9 +34,11 @@ function legend(series) {
 
 function drawn(plot, { title, t, step, series, format, zero }) {
   const width = Math.max(plot.clientWidth, 200), inner = width - LEFT - RIGHT;
-  const values = series.flatMap((each) => each.values.filter((value) => value !== null));
-  const [low, high] = bounds(values, zero || series.some((each) => each.kind === "bar"));
-  const bars = series.some((each) => each.kind === "bar");
+  const stack = series.filter((each) => each.kind === "bar"), bars = stack.length > 0;
+  const lines = series.filter((each) => each.kind !== "bar");
+  const heights = bars ? t.map((_, i) => stack.reduce((sum, each) => sum + (each.values[i] ?? 0), 0)) : [];
+  const values = [...heights, ...lines.flatMap((each) => each.values.filter((value) => value !== null))];
+  const [low, high] = bounds(values, zero || bars);
   const slots = bars ? t.length : Math.max(t.length - 1, 1);
   const x = (i) => LEFT + (inner * (i + (bars ? 0.5 : t.length === 1 ? 0.5 : 0))) / slots;
   const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - (value - low) / (high - low));
@@ -44,12 +46,10 @@ function drawn(plot, { title, t, step, series, format, zero }) {
   for (const value of [low, (low + high) / 2, high]) {
     root.append(svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }));
   }
-  const groups = series.filter((each) => each.kind === "bar");
-  for (const each of series) {
-    if (each.kind === "bar") root.append(barsOf(each, groups, x, y, inner / slots, low));
-    else root.append(...lineOf(each, x, y));
-  }
-  for (const value of [low, (low + high) / 2, high]) {
+  const floors = t.map(() => 0);
+  for (const each of stack) root.append(barsOf(each, floors, x, y, inner / slots));
+  for (const each of lines) root.append(...lineOf(each, x, y));
+  for (const value of low === 0 ? [high / 2, high] : [low, (low + high) / 2, high]) {
     root.append(svg("text", { class: "axis", x: LEFT, y: y(value) - 5 }, format(value)));
   }
   root.append(...times(t, step, x, width));
@@ -92,11 +92,14 @@ function lineOf(each, x, y) {
   return [svg("path", { class: `line ${each.tone}${each.dashed ? " dashed" : ""}`, d: path || "M0 0" }), ...points];
 }
 
-function barsOf(each, groups, x, y, slot, low) {
-  const place = groups.indexOf(each), wide = Math.max(1, (slot * 0.8) / groups.length);
-  const floor = y(Math.max(low, 0));
-  return svg("g", { class: `bars ${each.tone}` }, each.values.map((value, i) => value === null || value === 0 ? null :
-    svg("rect", { x: (x(i) - slot * 0.4 + place * wide).toFixed(2), y: Math.min(y(value), floor).toFixed(2), width: wide.toFixed(2), height: Math.max(1, Math.abs(floor - y(value))).toFixed(2) })));
+/** Bars of one series on top of those before it; raises the floors for the next. */
+function barsOf(each, floors, x, y, slot) {
+  const wide = Math.max(1, slot * 0.8);
+  return svg("g", { class: `bars ${each.tone}` }, each.values.map((value, i) => {
+    if (!value) return null;
+    const bottom = y(floors[i]), top = y(floors[i] += value);
+    return svg("rect", { x: (x(i) - wide / 2).toFixed(2), y: top.toFixed(2), width: wide.toFixed(2), height: Math.max(1, bottom - top).toFixed(2) });
+  }));
 }
 
 function times(t, step, x, width) {
