@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.models.past import PAST_VERBS
+from fedbandit.cli.models.progress import held_text, progress_lines
 from fedbandit.cli.models.rules import (
     add_rules,
     advice,
@@ -170,6 +171,7 @@ def _show(arguments: Namespace) -> None:
     with opened_store(arguments) as store:
         model, state = store.state(arguments.name)
         agents = store.agents(arguments.name)
+        lines = progress_lines(store, arguments.name)
     print(f"{model.name}: {recipe_of(model)!r}")
     print(f"fingerprint {model.fingerprint}, made {when(model.created)}")
     for line in rules_text(model.limits, model.quotas, model.history):
@@ -177,12 +179,25 @@ def _show(arguments: Namespace) -> None:
     if model.groups:
         print(f"groups: agents are told the median of {model.groups} estimates")
     print(f"{model.version} uploads of {model.count} observations; state {len(state)} bytes")
+    for line in lines:
+        print(line)
+    total = sum(each.observations for each in agents.values()) or 1
     rows = [
-        (agent, f"{each.uploads}", f"{each.observations}", f"{each.received}", f"{each.known}",
-         when(each.seen))
+        (
+            agent,
+            f"{each.uploads}",
+            f"{each.observations}",
+            f"{each.observations / total:.1%}",
+            f"{each.reward_total / each.rewards:.4g}" if each.rewards else "-",
+            f"{each.received}",
+            f"{each.known}",
+            held_text(each.held, model.version),
+            when(each.seen),
+        )
         for agent, each in sorted(agents.items())
-    ]  # fmt: skip
-    show_table("Agents", ("agent", "uploads", "observations", "bytes", "lives", "last seen"), rows)
+    ]
+    header = ("agent", "uploads", "observations", "share", "reward", "bytes", "lives", "holds")
+    show_table("Agents", (*header, "last seen"), rows)
 
 
 def _define_delete(add: Add) -> None:

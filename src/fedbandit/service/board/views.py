@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
+from fedbandit.errors import InvalidState
 from fedbandit.service.board.comparing import as_told, beginning_and_lately, error_of, verdict
 from fedbandit.service.board.savings import savings_of
 from fedbandit.service.board.spectrum import spectrum_of
@@ -80,7 +81,7 @@ def _head(model: Model, periods: Sequence[Period]) -> View:
     whole = summed(each.progress for each in periods)
     return {
         "name": model.name,
-        "recipe": model.recipe,
+        "recipe": _label(model),
         "dimension": params.get("dimension"),
         "created": model.created,
         "version": model.version,
@@ -90,6 +91,14 @@ def _head(model: Model, periods: Sequence[Period]) -> View:
         "lately": as_told(stretches[1]) if stretches else None,
         "verdict": verdict(stretches[0].progress, stretches[1].progress) if stretches else None,
     }
+
+
+def _label(model: Model) -> str:
+    """Return what people call the recipe; its name if this version cannot build it."""
+    try:
+        return recipe_of(model).label
+    except InvalidState:
+        return model.recipe
 
 
 def _totals(total: Progress, dimension: int) -> View:

@@ -39,8 +39,8 @@ def _name(what: str, example: str) -> Described:
         "name": what,
         "in": "path",
         "required": True,
-        "description": f"The {what}'s name.",
-        "schema": {"type": "string", "pattern": f"^{terms.NAME}$", "examples": [example]},
+        "description": f"The {what}'s name, {example} for example.",
+        "schema": {"type": "string", "pattern": f"^{terms.NAME}$"},
     }
 
 

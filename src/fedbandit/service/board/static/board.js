@@ -127,7 +127,7 @@ function overview(models) {
   if (!models.length) {
     return [el("section", { class: "empty" }, el("h1", {}, "No models yet"),
       el("p", {}, "A model is what agents learn together. Create one in the store that this coordinator serves; this page shows it at once:"),
-      el("pre", {}, el("code", {}, "fedbandit model create news --dimension 100 --sketch-size 40 --store STORE")))];
+      el("pre", {}, el("code", {}, "fedbandit model create news --dimension 100 --store STORE")))];
   }
   return [el("h1", {}, "Models"), el("ul", { class: "cards" }, models.map(card))];
 }
