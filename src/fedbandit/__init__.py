@@ -35,6 +35,7 @@ from fedbandit.core.recipes import (
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.core.theory import Bounds
+from fedbandit.independent import Independent
 from fedbandit.simulation import Trace, simulate
 from fedbandit.worlds import Round, World
 
@@ -60,6 +61,7 @@ __all__ = [
     "Download",
     "FedLinUCB",
     "Gram",
+    "Independent",
     "Learner",
     "LinUCB",
     "Random",

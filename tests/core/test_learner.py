@@ -46,7 +46,9 @@ def test_it_plays_as_a_simulation_of_one_agent_does(name: str) -> None:
 def test_a_log_is_learned_as_row_by_row(rows: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     arms, paid = rng.standard_normal((rows + 1, 4)), rng.standard_normal(rows + 1)
-    at_once, one_by_one = (fb.Learner(fb.FSCLB(dimension=4, sketch_size=3, agents=1)) for _ in range(2))
+    at_once, one_by_one = (
+        fb.Learner(fb.FSCLB(dimension=4, sketch_size=3, agents=1)) for _ in range(2)
+    )
     at_once.learn(arms, paid)
     for arm, reward in zip(arms, paid, strict=True):
         one_by_one.observe(arm, reward)

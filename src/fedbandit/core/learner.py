@@ -112,7 +112,7 @@ class Learner:
         return np.argsort(-scores, kind="stable")[:count].astype(np.int64)
 
     def state(self) -> State:
-        """Return the learner as a flat dictionary of arrays and scalars, fit for ``numpy.savez``."""
+        """Return it as a flat dictionary of arrays and scalars, fit for ``numpy.savez``."""
         return under("agent", self._agent.state()) | under("server", self._server.state())
 
     @classmethod
