@@ -20,6 +20,7 @@ from fedbandit.core.fsclb import FSCLB
 from fedbandit.core.learner import Learner
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Collect, Directed, Download, Upload
+from fedbandit.core.parts.drawn import Mixed, Thompson
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import (
     CBSCFD,
@@ -64,6 +65,7 @@ __all__ = [
     "Independent",
     "Learner",
     "LinUCB",
+    "Mixed",
     "Random",
     "Recipe",
     "Rewards",
@@ -71,6 +73,7 @@ __all__ = [
     "Server",
     "Sketch",
     "Statistics",
+    "Thompson",
     "Trace",
     "Upload",
     "World",
