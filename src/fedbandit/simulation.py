@@ -20,6 +20,7 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base
 from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.independent import Independent
 from fedbandit.worlds.round import Round, World
 
 
@@ -27,19 +28,20 @@ from fedbandit.worlds.round import Round, World
 class Trace:
     """The result of ``simulate``: arrays with one entry per round.
 
-    Of each round alone: ``reward``; ``arm``, the index that was played; ``agent``, which played;
-    ``uploaded``, whether there was an upload; ``seconds`` for choosing, observing and merging,
-    without the world.
+    Of each round alone: ``rewards``, what the arm paid; ``arm``, the index that was played;
+    ``agent``, which played; ``uploaded``, whether there was an upload; ``seconds`` for choosing,
+    observing and merging, without the world.
 
-    Sums up to and including each round: ``regret``; ``uploads``; ``scalars``, the numbers in all
-    messages, counted as the paper does; ``bytes`` of all encoded messages. Both directions count.
+    Sums up to and including each round: ``reward``; ``regret``; ``uploads``; ``scalars``, the
+    numbers in all messages, counted as the paper does; ``bytes`` of all encoded messages. Both
+    directions count.
 
     ``cut``: how many uploads had a correction that was too long and was cut
     (``estimate="corrected"``); it should be 0.
     """
 
     regret: NDArray[np.float64]
-    reward: NDArray[np.float64]
+    rewards: NDArray[np.float64]
     arm: NDArray[np.int64]
     agent: NDArray[np.int64]
     uploaded: NDArray[np.bool_]
@@ -49,6 +51,11 @@ class Trace:
     seconds: NDArray[np.float64]
     cut: int = 0
 
+    @property
+    def reward(self) -> NDArray[np.float64]:
+        """Sum of the rewards up to and including each round."""
+        return self.rewards.cumsum()
+
     def __len__(self) -> int:
         return len(self.arm)
 
@@ -56,19 +63,23 @@ class Trace:
         if not len(self):
             return "Trace(rounds=0)"
         return (
-            f"Trace(rounds={len(self)}, reward={self.reward.sum():.6g}, "
+            f"Trace(rounds={len(self)}, reward={self.rewards.sum():.6g}, "
             f"regret={self.regret[-1]:.6g}, uploads={self.uploads[-1]}, "
             f"scalars={self.scalars[-1]}, seconds={self.seconds.sum():.3g})"
         )
 
 
-def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
+def simulate(recipe: Recipe | Independent, world: World, *, rounds: int) -> Trace:
     """Play ``rounds`` rounds of a recipe on a world and return the trace.
+
+    ``Independent`` plays a learner of one's own for each agent.
 
     Messages arrive at once and in order. All of the trace but ``seconds`` is determined by recipe,
     world and rounds. The world must have the recipe's dimension, and at most as many agents.
     """
     _check(recipe, world, rounds)
+    if isinstance(recipe, Independent):
+        return _simulate_independent(recipe, world, rounds)
     warm_up(recipe)
     agents, server = recipe.fleet(), recipe.server()
     played, table = 0, np.empty((rounds, len(Played._fields)))
@@ -80,10 +91,35 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
     cut = server.statistics.cut
     if cut:
         warnings.warn(_cut_short(recipe, cut, server.version), stacklevel=2)
+    return _trace(table, cut)
+
+
+def _simulate_independent(recipe: Independent, world: World, rounds: int) -> Trace:
+    """Play learners that send nothing; a learner that chooses no arm of the round is refused."""
+    learners, played, table = recipe.fleet(), 0, np.zeros((rounds, len(Played._fields)))
+    for t, this in enumerate(islice(world.rounds(rounds), rounds)):
+        means, rewards = _checked(this, t, agents=len(learners))
+        learner, start = learners[this.agent], perf_counter()
+        arm = learner.choose(this.arms)
+        if not isinstance(arm, int | np.integer) or not 0 <= arm < len(means):
+            expected, fix = f"an index from 0 to {len(means) - 1}", "Correct its choose."
+            message = complaint(f"{recipe.name}, round {t}", got=arm, expected=expected, fix=fix)
+            raise InvalidParameter(message)
+        learner.observe(int(arm), rewards[arm])
+        seconds = perf_counter() - start
+        gap = max(means) - means[arm]
+        table[t] = Played(gap, rewards[arm], arm, this.agent, 0, 0, 0, seconds)
+        played += 1
+    if played < rounds:
+        raise _bad_round(played, "no more rounds", f"{rounds} rounds")
+    return _trace(table, cut=0)
+
+
+def _trace(table: NDArray[np.float64], cut: int) -> Trace:
     gap, reward, arm, agent, uploads, scalars, sizes, seconds = table.T.copy()
     return Trace(
         regret=gap.cumsum(),
-        reward=reward,
+        rewards=reward,
         arm=arm.astype(np.int64),
         agent=agent.astype(np.int64),
         uploaded=uploads > 0,
@@ -163,7 +199,7 @@ def _deliver(first: Upload, agents: list[Agent], server: Server) -> list[Upload 
     return sent
 
 
-def _check(recipe: Recipe, world: World, rounds: int) -> None:
+def _check(recipe: Recipe | Independent, world: World, rounds: int) -> None:
     whole("rounds", rounds, least=0)
     for what in ("dimension", "agents"):
         have, want = getattr(recipe, what), getattr(world, what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite, isnan
@@ -36,7 +37,14 @@ from fedbandit.core.saved import (
     under,
 )
 from fedbandit.core.statistics import NO_REWARDS, Base, Rewards, Statistics
-from fedbandit.errors import FedbanditError, InvalidArms, InvalidMessage, OutOfOrder, complaint
+from fedbandit.errors import (
+    FedbanditError,
+    InvalidArms,
+    InvalidMessage,
+    NothingLearned,
+    OutOfOrder,
+    complaint,
+)
 
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
@@ -69,6 +77,7 @@ class Agent:
         self._chosen: Chosen | None = None
         self._chosen_with: Policy | None = None
         self._pending: Pending | None = None  # until there is an observation
+        self._unanswered = 0  # uploads before the first download that were not kept
         self._adopt(self._parts.memory.empty(), version=0)
 
     def __repr__(self) -> str:
@@ -173,6 +182,8 @@ class Agent:
         if parts.own_data:
             self._decide_on_own_data(pending)
         if pending.growth_exceeds(parts.trigger.threshold(pending.count)):
+            if not (self._version or parts.own_data):
+                self._count_unanswered()
             return self._upload(pack=pack)
         return None
 
@@ -220,6 +231,7 @@ class Agent:
                 "uploaded. Do not call keep for it."
             )
         self._check_own(upload, "keep")
+        self._unanswered = 0
         base = self._base
         merged = self._parts.memory.merged(base.statistics, [upload.statistics], base.reference)
         self._adopt(merged, version=self._version)
@@ -300,6 +312,18 @@ class Agent:
         squared = widths if current else np.empty(len(shown))
         self._chosen = Chosen(-1, float("nan"), shown, squared)
         self._chosen_with = self._policy if current else None
+
+    def _count_unanswered(self) -> None:
+        """Warn, once, if a second upload is due and no download has ever come."""
+        self._unanswered += 1
+        if self._unanswered == 2:
+            warnings.warn(
+                f"Agent {self.index} uploads for the second time and has received no download, so "
+                "it has learned nothing. Pass each upload to server.receive and the answers to "
+                "agent.receive; on one machine, use fedbandit.Learner, which does that.",
+                NothingLearned,
+                stacklevel=3,
+            )
 
     def _check_own(self, upload: object, who: str) -> None:
         if not isinstance(upload, Upload) or upload.agent != self.index:
