@@ -50,7 +50,7 @@ class Twins:
         self.ours, self.recipe = recipe.agent(0), recipe
         twins = self
 
-        class Recorded(kind):  # type: ignore[misc]
+        class Recorded(kind):  # type: ignore[misc, valid-type]
             def sync(self, upload: list[Any]) -> None:
                 twins.uploads.append(upload)
                 super().sync(upload)
