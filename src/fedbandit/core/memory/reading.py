@@ -1,6 +1,7 @@
 """Summaries read as a positive definite matrix V: widths, estimates and determinants."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,10 @@ from fedbandit.core.kernels.linalg import (
     sketch_solve,
     sketch_squared_widths,
 )
+from fedbandit.core.kernels.play import play_gram, play_sketch
 from fedbandit.core.kernels.sparse import SparseArms
 from fedbandit.core.kernels.ucb import gram_ucb, sketch_ucb, sparse_products, sparse_squares
+from fedbandit.core.memory.contract import Tape
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,10 @@ class GramReading:
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
         """Return the arm with the best UCB, see ``Reading.best``."""
         return gram_ucb.run(arms, theta, radius, self.inverse, shown, widths)
+
+    def play(self, tape: Tape, *pending: Any) -> tuple[int, float]:
+        """Play rounds, see ``Tape``."""
+        return play_gram.run(*tape, self.inverse, *pending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +126,7 @@ class SketchReading:
         """Return the arm with the best UCB, see ``Reading.best``."""
         rows, squares, ridge = self.rows, self.squares, self.ridge
         return sketch_ucb.run(arms, theta, radius, rows, squares, ridge, shown, widths)
+
+    def play(self, tape: Tape, *pending: Any) -> tuple[int, float]:
+        """Play rounds, see ``Tape``."""
+        return play_sketch.run(*tape, self.rows, self.squares, self.ridge, *pending)
