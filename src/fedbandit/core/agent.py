@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
-from math import isfinite
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,16 +70,15 @@ class Agent:
         self._choose, self._learns = recipe.parts.choice.choose, recipe.parts.choice.learns
         self._plays_tapes = plays_tapes(recipe.parts)
         self._threshold = recipe.parts.trigger.threshold(0)  # the same for all counts if so
-        self.index = index
-        self._decisions = 0
-        self._rewards = RunningRewards()  # of what is pending
+        self.index, self._decisions = index, 0
         self._chosen: Chosen | None = None
         self._chosen_with: Policy | None = None
+        self._rewards = RunningRewards()  # of what is pending
         self._pending: Pending | None = None  # until there is an observation
         self._adopt(self._parts.memory.empty(), version=0)
 
     def __repr__(self) -> str:
-        name, version, pending = self._recipe.name, self._version, self.pending
+        name, version, pending = self._recipe.label, self._version, self.pending
         return f"<Agent {self.index} of {name}: version {version}, {pending} pending>"
 
     @property
@@ -114,9 +112,20 @@ class Agent:
 
     @property
     def probability(self) -> float | None:
-        """The probability with which the last ``choose`` chose its arm; None if not known."""
-        chosen = self._chosen
-        return None if chosen is None or chosen.arm < 0 else chosen.probability
+        """The probability with which the last ``choose`` chose its arm; None if not known.
+
+        Thompson sampling estimates it now, by draws, if nothing was learned since.
+        """
+        chosen, policy = self._chosen, self._chosen_with
+        if chosen is None or chosen.arm < 0:
+            return None
+        if isnan(chosen.probability):
+            if policy is None or policy is not self._policy:
+                return None
+            rule, number = self._parts.choice, self._decisions - 1
+            estimates = rule.probabilities(policy, chosen, self.index, number)
+            chosen.probability = float(estimates[chosen.arm])
+        return chosen.probability
 
     def choose(self, arms: ArrayLike | SparseLike) -> int:
         """Return the index of the arm to play (paper, Alg. 1 line 3: UCB; ``Random`` draws one).
@@ -195,14 +204,13 @@ class Agent:
         """Play rounds that need no exact growth and shed nothing; return how many, maybe 0."""
         policy, played = self._policy, 0
         if not self._learns:
-            draw = partial(self._parts.choice.choose_many, policy)
-            played = play_drawn(draw, arms, rewards, chosen, self.index, self._decisions)
+            choice, number = self._parts.choice, self._decisions
+            played = play_drawn(choice, policy, arms, rewards, chosen, self.index, number)
         elif self._plays_tapes:
-            pending, into = self._pending or self._start_pending(), self._chosen
-            limit = self._threshold
-            played, into = play_tape(policy, pending, arms, rewards, limit, chosen, into)
+            pending, limit = self._pending or self._start_pending(), self._threshold
+            played, last = play_tape(policy, pending, arms, rewards, limit, chosen, self._chosen)
             if played:
-                self._chosen, self._chosen_with = into, policy
+                self._chosen, self._chosen_with = last, policy
                 self._rewards.add(rewards[np.arange(played), chosen[:played]].tolist())
         self._decisions += played
         return played
@@ -353,10 +361,8 @@ class Agent:
 
     def _rebase_pending(self) -> None:
         """Move the pending observations on top of a new base."""
-        if self._pending is not None and self._pending.count:
-            self._pending = self._pending.over(self._base)
-        else:
-            self._pending = None
+        pending = self._pending
+        self._pending = pending.over(self._base) if pending is not None and pending.count else None
 
     def _upload(self, *, pack: bool) -> Upload:
         """Return the pending observations as an upload, and start again with none pending.

@@ -9,7 +9,7 @@ from fedbandit.core.kernels.linalg import LARGEST, Array
 from fedbandit.core.kernels.ucb import Integers
 from fedbandit.core.memory.contract import Pending, Tape
 from fedbandit.core.messages import Upload
-from fedbandit.core.parts.choice import Chosen, Policy, Ucb
+from fedbandit.core.parts.choice import Choice, Chosen, Policy, Ucb
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.parts.trigger import Growth, Never
 
@@ -58,7 +58,8 @@ def play_tape(
 
 
 def play_drawn(
-    draw: Callable[[Array, int, int], Integers],
+    choice: Choice,
+    policy: Policy,
     arms: Array,
     rewards: Array,
     chosen: Integers,
@@ -67,7 +68,7 @@ def play_drawn(
 ) -> int:
     """Let a choice that learns nothing draw all arms but the last, which ``choose`` remembers."""
     many, each = len(arms) - 1, np.arange(len(arms) - 1)
-    drawn = chosen[:many] = draw(arms[:many], agent, number)
+    drawn = chosen[:many] = choice.choose_many(policy, arms[:many], agent, number)
     return many if _all_fit(arms[each, drawn], rewards[each, drawn]) else 0
 
 
