@@ -35,7 +35,7 @@ _DECIDING_SOURCES = (
     "hashing.py",
     "independent.py",
     "peers.py",
-    "simulation.py",
+    "simulation",
 )
 _TOLD_APART = ("fedbandit", "builtins")  # by their sources and by the version of Python
 _CALLED = (FunctionType, property, classmethod, staticmethod, cached_property)
