@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
@@ -57,8 +57,40 @@ class Estimates:
             self.count + other.count, self.total + other.total, self.errors + other.errors
         )
 
+    def with_one(self, estimate: float, reward: float) -> Estimates:
+        """Return the sums over one more."""
+        missed = reward - estimate
+        return self.plus(Estimates(1, estimate, missed * missed))
+
+    @property
+    def known(self) -> Estimates:
+        """The sums; none if one has overflowed."""
+        return self if isfinite(self.total + self.errors) else NO_ESTIMATES
+
 
 NO_ESTIMATES: Final = Estimates()
+
+
+class RunningRewards:
+    """The same sums while rewards come in."""
+
+    __slots__ = ("_count", "_squares", "_total")
+
+    def __init__(self, start: Rewards = NO_REWARDS) -> None:
+        self._count, self._total, self._squares = start.count, start.total, start.squares
+
+    def add(self, rewards: Sequence[float]) -> None:
+        """Add rewards, one after the other."""
+        self._count += len(rewards)
+        for reward in rewards:
+            self._total += reward
+            self._squares += reward * reward
+
+    def sums(self) -> Rewards:
+        """Return the sums; none if a square has overflowed."""
+        if not isfinite(self._squares):
+            return NO_REWARDS
+        return Rewards(self._count, self._total, self._squares)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
