@@ -5,9 +5,10 @@ that are older than about a month into days. The hours of the model's first day 
 compared with them. So a model has at most some 2,300 rows, and one more a day.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from math import isfinite
+from operator import attrgetter
 from typing import Final
 
 from fedbandit.core.messages import Upload
@@ -53,7 +54,7 @@ class Progress:
 
     def plus(self, other: "Progress") -> "Progress":
         """Return the sums over both."""
-        both = zip(astuple(self), astuple(other), strict=True)
+        both = zip(values_of(self), values_of(other), strict=True)
         return progress_of([mine + theirs for mine, theirs in both])
 
     @property
@@ -63,6 +64,8 @@ class Progress:
 
 
 FIELDS: Final = tuple(each.name for each in fields(Progress))
+values_of: Final[Callable[[Progress], tuple[float, ...]]] = attrgetter(*FIELDS)
+"""Returns the values of sums, in the order of ``FIELDS``; ``astuple`` takes ten times as long."""
 NO_PROGRESS: Final = Progress()
 
 
@@ -111,7 +114,7 @@ def progress_of(values: Sequence[float]) -> Progress:
 
 def summed(some: Iterable[Progress]) -> Progress:
     """Return the sums over all."""
-    rows = [astuple(each) for each in some]
+    rows = [values_of(each) for each in some]
     return progress_of([sum(column) for column in zip(*rows, strict=True)]) if rows else NO_PROGRESS
 
 

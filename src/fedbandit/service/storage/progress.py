@@ -1,7 +1,7 @@
 """The progress of models in SQL: periods, what refused uploads were refused for, and marks."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from typing import Final
 
 from fedbandit.service.models.progress import (
@@ -15,11 +15,12 @@ from fedbandit.service.models.progress import (
     folded,
     progress_of,
     start_of,
+    values_of,
 )
 from fedbandit.service.storage.database import Session
 
 _WHOLE: Final = {
-    name for name, value in zip(FIELDS, astuple(NO_PROGRESS), strict=True) if type(value) is int
+    name for name, value in zip(FIELDS, values_of(NO_PROGRESS), strict=True) if type(value) is int
 }
 _SUMS: Final = ", ".join(FIELDS)
 _COLUMNS: Final = ", ".join(
@@ -64,13 +65,13 @@ def add_progress(session: Session) -> None:
 def add_periods(session: Session, model: str, periods: Iterable[Period]) -> None:
     """Add to the sums of periods, which may be there already."""
     session.run_many(
-        _ADD, [(model, each.span, each.start, *astuple(each.progress)) for each in periods]
+        _ADD, [(model, each.span, each.start, *values_of(each.progress)) for each in periods]
     )
 
 
 def add_minute(session: Session, model: str, at: float, progress: Progress) -> None:
     """Add to the sums of the minute that a time lies in."""
-    session.run(_ADD, (model, MINUTE, start_of(at, MINUTE), *astuple(progress)))
+    session.run(_ADD, (model, MINUTE, start_of(at, MINUTE), *values_of(progress)))
 
 
 def fold(session: Session, model: str, now: float) -> None:
