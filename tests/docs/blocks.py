@@ -67,6 +67,22 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
+# Reads files of Python, one a line, runs them in one namespace, and says how each ended.
+SESSION = """
+import sys, traceback
+names = {"__name__": "__main__"}
+for line in sys.stdin:
+    try:
+        with open(line.strip(), encoding="utf-8") as source:
+            exec(compile(source.read(), line.strip(), "exec"), names)
+    except BaseException:
+        traceback.print_exc(file=sys.stdout)
+        print("\\nFAILED", flush=True)
+    else:
+        print("\\nDONE", flush=True)
+"""
+
+
 @dataclass
 class Place:
     """A directory with the repository's examples, ports of its own, and what runs there."""
@@ -74,16 +90,16 @@ class Place:
     directory: Path
     ports: dict[str, str]
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    session: subprocess.Popen[str] | None = None
 
     def run(self, block: Block) -> None:
         code = block.code
         for told, free in self.ports.items():
             code = code.replace(told, free)
-        command = (
-            [sys.executable, "-c", code]
-            if block.language == "python"
-            else ["bash", "-euo", "pipefail", "-c", code]
-        )
+        if block.language == "python":
+            self._python(code)
+            return
+        command = ["bash", "-euo", "pipefail", "-c", code]
         if block.background:
             self._start(command, code)
             return
@@ -97,6 +113,31 @@ class Place:
             check=False,
         )
         assert ran.returncode == 0, f"{code}\n{ran.stdout}\n{ran.stderr}"
+
+    def _python(self, code: str) -> None:
+        """Run a block; it knows what earlier blocks of the page have defined."""
+        if self.session is None:
+            self.session = subprocess.Popen(
+                [sys.executable, "-c", SESSION],
+                cwd=self.directory,
+                env=self._environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        assert self.session.stdin is not None
+        assert self.session.stdout is not None
+        (self.directory / "block.py").write_text(code, encoding="utf-8")
+        self.session.stdin.write("block.py\n")
+        self.session.stdin.flush()
+        said = ""
+        for line in self.session.stdout:
+            if line in ("DONE\n", "FAILED\n"):
+                assert line == "DONE\n", f"{code}\n{said}"
+                return
+            said += line
+        raise AssertionError(f"the interpreter ended:\n{code}\n{said}")
 
     def _start(self, command: list[str], code: str) -> None:
         """Start a server and wait until every port that it names is open."""
@@ -132,6 +173,8 @@ def place(directory: Path) -> Iterator[Place]:
     try:
         yield here
     finally:
+        if here.session is not None:
+            here.session.communicate(timeout=30)
         for process in here.running:
             process.terminate()
         for process in here.running:

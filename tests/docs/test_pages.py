@@ -7,20 +7,14 @@ import pytest
 from tests.docs.blocks import ROOT, Block, blocks_of, place
 
 PAGES = sorted(ROOT.glob("docs/*.md"))
-TOGETHER = "\n\n"
 
 
 @pytest.mark.docs
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     with place(tmp_path) as here:
-        known = ""
         for block in blocks_of(page.read_text(encoding="utf-8")):
-            if block.language == "python":  # a later block knows what an earlier one defined
-                known += block.code + TOGETHER
-                here.run(Block("python", known))
-            else:
-                here.run(block)
+            here.run(block)
 
 
 def test_comments_say_how_a_block_is_run() -> None:
