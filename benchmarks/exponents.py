@@ -1,4 +1,4 @@
-"""How cost grows with d, l, M and T, beside the paper's Table 1: ``python -m benchmarks.exponents``.
+"""How cost grows with d, l and M, beside the paper's Table 1: ``python -m benchmarks.exponents``.
 
 Slopes of log cost against log size, by least squares; 95 % intervals from Student's t over seeds.
 Isotropic unit arms, K = 10. Time: a steady round of one agent, minimum over blocks.
@@ -74,30 +74,27 @@ def told(slopes: Sequence[float]) -> str:
     return f"{found.mean:.2f} ± {0.0 if math.isnan(found.ci95) else found.ci95:.2f}"
 
 
+def places(axis: str, sizes: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return d, l and M for each size along an axis."""
+    return [
+        {"d": (size, 20, 10), "l": (100, size, 10), "M": (50, 20, size)}[axis] for size in sizes
+    ]
+
+
 def main() -> None:
     compiler.load()
     threadpool_limits(limits=1)
     for name, make in (("FSCLB", sketched), ("FSCLB.lean", lean), ("FedLinUCB", whole)):
-        for axis, sizes, at in (
-            ("d", DIMENSIONS, lambda n: (n, 20, 10)),
-            ("l", SIZES, lambda n: (100, n, 10)),
-            ("M", FLEETS, lambda n: (50, 20, n)),
-        ):
+        for axis, sizes in (("d", DIMENSIONS), ("l", SIZES), ("M", FLEETS)):
             if axis == "l" and make is whole:
                 continue
-            runs = [[sent(make, *at(n), seed) for n in sizes] for seed in SEEDS]
+            runs = [[sent(make, d, l, m, s) for d, l, m in places(axis, sizes)] for s in SEEDS]
             for place, what in enumerate(("uploads", "scalars", "bytes")):
                 slopes = [slope(sizes, (each[place] for each in row)) for row in runs]
                 print(f"{name}: {what} with {axis} {sizes}: {told(slopes)}", flush=True)
-        for axis, sizes, of in (
-            ("d", (100, 200, 400, 800), lambda n: (n, 20)),
-            ("l", (10, 20, 40, 80), lambda n: (800, n)),
-        ):
-            if axis == "l" and make is whole:
-                continue
-            times = [[steady(make, *of(n), seed) for n in sizes] for seed in range(2)]
-            slopes = [slope(sizes, row) for row in times]
-            print(f"{name}: time of a steady round with {axis} {sizes}: {told(slopes)}", flush=True)
+        dimensions = (100, 200, 400, 800)
+        slopes = [slope(dimensions, (steady(make, d, 20, s) for d in dimensions)) for s in range(2)]
+        print(f"{name}: a steady round with d {dimensions}: {told(slopes)}", flush=True)
 
 
 if __name__ == "__main__":
