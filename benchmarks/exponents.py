@@ -88,7 +88,9 @@ def main() -> None:
         for axis, sizes in (("d", DIMENSIONS), ("l", SIZES), ("M", FLEETS)):
             if axis == "l" and make is whole:
                 continue
-            runs = [[sent(make, d, l, m, s) for d, l, m in places(axis, sizes)] for s in SEEDS]
+            runs = [
+                [sent(make, d, size, m, s) for d, size, m in places(axis, sizes)] for s in SEEDS
+            ]
             for place, what in enumerate(("uploads", "scalars", "bytes")):
                 slopes = [slope(sizes, (each[place] for each in row)) for row in runs]
                 print(f"{name}: {what} with {axis} {sizes}: {told(slopes)}", flush=True)
