@@ -458,7 +458,7 @@ def test_long_descriptions_wrap_between_words(monkeypatch: pytest.MonkeyPatch) -
     table = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).partition("bounds is")[0]
     assert "─" in table
     assert max(map(len, table.splitlines())) <= 60
-    assert {"FedLinUCB", "sketch_size,", "bounds={...}"} <= set(table.split())
+    assert {"FedLinUCB", "sketch_size,", "bounds={...},"} <= set(table.split())
 
 
 def _program(

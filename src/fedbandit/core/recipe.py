@@ -14,6 +14,8 @@ import numpy as np
 from fedbandit.core.agent import Agent
 from fedbandit.core.checks import whole
 from fedbandit.core.identity import canonical, differing, plain_json
+from fedbandit.core.parts.choice import Ucb
+from fedbandit.core.parts.drawn import Mixed, Thompson, choice_of, plain
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.server import Server
 from fedbandit.core.theory import Bounds
@@ -135,23 +137,25 @@ def recipe(
             whole("agents", given["agents"], least=1)
             if "bounds" in given:
                 given["bounds"] = _bounds(given["bounds"])
+            if "choice" in given:
+                given["choice"] = choice_of(given["choice"])
             parts = choose_parts(*bound.args, **bound.kwargs)
-            plain = {
+            params = {
                 each: _plain(value, like=defaults.get(each))
                 for each, value in given.items()
                 if each != "self"
             }
-            left_out = implied(plain)
+            left_out = implied(params)
             decides = {
                 each: value
-                for each, value in plain.items()
+                for each, value in params.items()
                 if each not in cost_only and not (each in left_out and value == left_out[each])
             }
             identities = {
                 version: canonical(called, version, differing(decides, {**defaults, **changed}))
                 for version, changed in {**earlier, meaning: {}}.items()
             }
-            return Recipe(called, parts, meaning, identities, plain, defaults)
+            return Recipe(called, parts, meaning, identities, params, defaults)
 
         build.__signature__ = signature.replace(return_annotation=Recipe)  # type: ignore[attr-defined]
         return build
@@ -202,6 +206,8 @@ def _plain(value: Any, *, like: Any = None) -> Any:
     """Return a parameter as plain Python, fit for JSON; as a float if ``like`` is a float."""
     if isinstance(value, Bounds):
         return {name: _plain(each) for name, each in value.params.items()}
+    if isinstance(value, Ucb | Thompson | Mixed):
+        return plain(value)
     if isinstance(value, np.generic):
         value = value.item()
     exact = isinstance(value, int | float | str) or value is None

@@ -115,9 +115,7 @@ class LearningTrial:
         """Return the probabilities with which the taught agent would take each arm."""
         agent = self._taught.agent(event)
         chosen = self._choice.choose(agent.policy, arms, agent.index, self._number)
-        would = np.zeros(len(arms))  # TODO
-        would[chosen.arm] = 1.0
-        return would
+        return self._choice.probabilities(agent.policy, chosen, agent.index, self._number)
 
 
 def _replayed(event: Event, kept: bool, least: float) -> tuple[float, ...]:
