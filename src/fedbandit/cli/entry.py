@@ -13,8 +13,10 @@ from fedbandit.cli.commands.advise import ADVISE
 from fedbandit.cli.commands.agent import AGENT
 from fedbandit.cli.commands.beyond import BEYOND
 from fedbandit.cli.commands.edge import EDGE
+from fedbandit.cli.commands.evaluate import EVALUATE
 from fedbandit.cli.commands.fleet import FLEET
 from fedbandit.cli.commands.listing import LIST
+from fedbandit.cli.commands.log import LOG
 from fedbandit.cli.commands.model import MODEL
 from fedbandit.cli.commands.plot import PLOT
 from fedbandit.cli.commands.reproduce import REPRODUCE
@@ -32,6 +34,8 @@ COMMANDS: dict[str, Command] = {
         PLOT,
         ADVISE,
         LIST,
+        LOG,
+        EVALUATE,
         SERVE,
         MODEL,
         AGENT,
