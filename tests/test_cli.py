@@ -382,7 +382,11 @@ def test_terminal_gets_drawn_tables() -> None:
         (["list"], 0, "FSCLB"),
         (["run", "--help"], 0, "example:"),
         (["run", "x.toml", "--out", "x"], 2, "pip install 'fedbandit[lab]'"),
-        (["model", "create", "n", "--dimension", "4"], 2, "needs a sketch size"),
+        (
+            ["model", "create", "n", "--dimension", "4", "--recipe", "FSCLB"],
+            2,
+            "needs a sketch size",
+        ),
         (["plot", "x"], 2, "pip install 'fedbandit[lab]'"),
         (["advise", "satimage"], 2, "pip install 'fedbandit[lab]'"),
     ],

@@ -72,7 +72,7 @@ class Agent:
         self._adopt(self._parts.memory.empty(), version=0)
 
     def __repr__(self) -> str:
-        name, version, pending = self._recipe.name, self._version, self.pending
+        name, version, pending = self._recipe.label, self._version, self.pending
         return f"<Agent {self.index} of {name}: version {version}, {pending} pending>"
 
     @property

@@ -42,6 +42,25 @@ def _implied(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"buffer": _buffer(params["cadence"], None, size, d), "server_size": server_size}
 
 
+_LEAN: Final[Mapping[str, Any]] = {
+    "cadence": "buffered",
+    "buffer": None,
+    "estimate": "corrected",
+    "wire": "fitted",
+    "compensation": "coordinates",
+}
+
+
+def _labelled(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    """Return the label of what ``FSCLB.lean`` builds, and what it sets by itself."""
+    automatic = params["sketch_size"] == "auto"
+    unlike = any(params[name] != value for name, value in _LEAN.items())
+    if unlike or (automatic and params["budget"] is None):
+        return None
+    budget = lean_budget(params["dimension"]) if automatic else None
+    return "FSCLB.lean", {**_LEAN, "sketch_size": "auto", "radius": "auto", "budget": budget}
+
+
 class Fsclb:
     """FSCLB, the paper's algorithm: agents send the server sketches of what they observed.
 
@@ -50,7 +69,7 @@ class Fsclb:
     ``Recipe``, which builds the agents and the server.
     """
 
-    @recipe(name="FSCLB", implied=_implied)
+    @recipe(name="FSCLB", implied=_implied, labelled=_labelled)
     def __call__(
         self,
         *,
