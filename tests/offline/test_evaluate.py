@@ -98,7 +98,7 @@ def test_the_best_is_picked_on_one_half_and_judged_on_the_other(events: list[Eve
 
 def test_a_radius_is_a_candidate_each(events: list[Event]) -> None:
     found = fb.evaluate(events[:600], RECIPE, radius=[0.1, 1.0])
-    assert {each.name for each in found.outcomes} == {"FSCLB, radius 0.1", "FSCLB, radius 1.0"}
+    assert {each.name for each in found.outcomes} == {"FSCLB, radius 0.1", "FSCLB, radius 1"}
     text = json.dumps(found.plain(), allow_nan=False)
     assert json.loads(text)["sentence"] == found.sentence
 

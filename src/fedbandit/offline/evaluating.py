@@ -196,11 +196,15 @@ def _variants(
     for option, values in (("radius", radii), ("choice", choices)):
         if values:
             ways = [
-                (f"{label}, {option} {value}", {**given, option: value})
+                (f"{label}, {option} {_short(value)}", {**given, option: value})
                 for label, given in ways
                 for value in values
             ]
     return {label: RECIPES[recipe.name](**{**recipe.params, **given}) for label, given in ways}
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def _check_dimension(candidates: Mapping[str, Recipe | Policy], dimension: int | None) -> None:
