@@ -9,7 +9,7 @@ from fedbandit.core.agent import Agent
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.errors import DataError, InvalidParameter, complaint
 from fedbandit.logs.event import Event
 
 Policy = Callable[[Event], Array]
@@ -42,6 +42,26 @@ def checked_probabilities(given: object, event: Event) -> Array:
     fix = "Return one number for each arm of the event."
     got = f"{np.array2string(found, threshold=8)} for event {event.id}"
     raise InvalidParameter(complaint("policy", got=got, expected=expected, fix=fix))
+
+
+def arms_of(recipe: Recipe) -> Callable[[Event], Array]:
+    """Return what makes the arms (K x d) of an event for a recipe."""
+
+    def arms(event: Event) -> Array:
+        if event.arms is None:
+            raise _no_arms(event)
+        if event.arms.shape[1] != recipe.dimension:
+            got, expected = f"{event.arms.shape[1]} numbers an arm", f"{recipe.dimension}"
+            fix = "Give logs of this model, or a recipe with the dimension of the logs."
+            raise DataError(complaint(f"event {event.id}", got=got, expected=expected, fix=fix))
+        return event.arms
+
+    return arms
+
+
+def _no_arms(event: Event) -> DataError:
+    got, fix = "no arms", "Give logs with arms, or with actions and their features."
+    return DataError(complaint(f"event {event.id}", got=got, expected="arms", fix=fix))
 
 
 class Fleet:

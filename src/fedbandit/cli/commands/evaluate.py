@@ -24,11 +24,11 @@ fedbandit evaluate decisions/ --recipe FSCLB --sketch-size 10 --radius 0.1,0.3,1
 fedbandit evaluate decisions/ --choice ucb,thompson --out evaluation
 fedbandit evaluate decisions/ --json
 
-replay: the recipe decides and learns by itself, on the decisions where it agrees with the log. ips,
-snips, dr: it learns from the first half of the log, and is judged on the second as it is then. "over
-now" is the difference to what was logged, with its 95 % interval. Of several candidates the best is
-picked on the first half and judged on the second, since the best of many looks too good where it
-was picked. See docs/evaluation.md."""
+replay: the recipe decides and learns by itself, on the decisions where it agrees with the log.
+ips, snips, dr: it learns from the first half of the log, and is judged on the second as it is then.
+"over now" is the difference to what was logged, with its 95 % interval. Of several candidates the
+best is picked on the first half and judged on the second, since the best of many looks too good
+where it was picked. See docs/evaluation.md."""
 
 
 def _define(add: Add) -> None:
