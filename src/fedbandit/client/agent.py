@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from fedbandit.client.decisions import Decision
 from fedbandit.client.delivery.background import BackgroundThread
 from fedbandit.client.delivery.delivery import Delivery
+from fedbandit.client.past import past_observations
 from fedbandit.client.state.agent_state import AgentState
 from fedbandit.client.state.decision_log import closed
 from fedbandit.client.status import Status
@@ -103,6 +104,20 @@ class ConnectedAgent:
         due = self._state.reward(id, value)
         if due or self._state.log.too_long:
             self._background.wake()
+
+    def learn(self, arms: ArrayLike | SparseLike, rewards: ArrayLike) -> int:
+        """Learn from past observations: arms that were played (n x d) and their rewards (n).
+
+        They become part of uploads like any other. Returns how many were learned: all, or 0 if the
+        same arms and rewards were given before (also before a restart, if there is a state_dir).
+        Raises, and learns nothing, if one of them is not valid.
+        """
+        self._check_open()
+        played, paid, digest = past_observations(arms, rewards, self.recipe.dimension)
+        learned, due = self._state.learn(played, paid, digest)
+        if due:
+            self._background.wake()
+        return learned
 
     def sync(self, *, everything: bool = False, timeout: float = 10.0) -> bool:
         """Deliver what is due and wait for the answer; return whether all was delivered in time.

@@ -10,7 +10,8 @@ class Status:
     ``version``: of the coordinator's state last received. ``open``: decisions without a reward.
     ``pending``: observations in no upload yet, since the trigger has not fired. ``undelivered``:
     observations in uploads that are in flight or wait. ``rewards``: those given; ``defaults``:
-    decisions that got the default reward because none came in time; ``forgotten``: decisions given
+    decisions that got the default reward because none came in time; ``taught``: past observations
+    that were learned; ``forgotten``: decisions given
     up without an observation (no reward in time and no default, never activated, or too many open).
     ``set_aside``: uploads whose content the coordinator refused, those found in the state_dir
     included; ``deleted``: how many of these files were deleted to make room for newer ones.
@@ -30,6 +31,7 @@ class Status:
     decisions: int
     rewards: int
     defaults: int
+    taught: int
     forgotten: int
     set_aside: int
     deleted: int

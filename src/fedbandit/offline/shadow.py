@@ -83,7 +83,7 @@ class Seen:
 
     @classmethod
     def of(cls, done: int, probability: float, own: Array, means: Array, bonus: Array) -> "Seen":
-        """Return it for the arm that was done, with this probability; the arrays are of length K."""
+        """Return it for the arm that was done, with its probability; arrays are of length K."""
         otherwise = own.copy()
         otherwise[done] = 0.0
         return cls(

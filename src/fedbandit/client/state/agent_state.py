@@ -74,8 +74,8 @@ class AgentState:
 
     ``caught_up``: it has the coordinator's state as of this start, or of the start of this life.
     ``chance``: what its draws follow from, drawn once for every state and kept with it.
-    ``taught``: past observations learned since the start. ``on_default`` is called with the id and
-    the reward of a decision that got the default one, under the learning lock.
+    ``on_default`` is called with the id and the reward of a decision that got the default one,
+    under the learning lock.
 
     The learning lock orders everything that is learned. Nothing is learned before it is written,
     and both happen in the same order, so that replaying the journal gives the same learner.
@@ -99,7 +99,7 @@ class AgentState:
         self.caught_up, self.state_dir, self.chance = caught_up, state_dir, chance
         self._learner, self._waiting, self._limits = learner, waiting, limits
         self._learning_lock = Lock()
-        self._rewards = self._defaults = self.taught = 0
+        self._rewards = self._defaults = self._taught = 0
         self.on_default: Callable[[str, float], None] = lambda _name, _value: None
         self._closing = False
 
@@ -165,6 +165,7 @@ class AgentState:
                 decisions=self.log.decided,
                 rewards=self._rewards,
                 defaults=self._defaults,
+                taught=self._taught,
                 forgotten=self.log.forgotten,
                 set_aside=self._refused.count,
                 deleted=self._refused.deleted,
@@ -187,8 +188,8 @@ class AgentState:
             self._rewards += 1
             return self._learner.observe(arm, value)
 
-    def learn(self, arms: Array, rewards: Array, digest: str) -> bool:
-        """Learn from past observations, all or none; return whether an upload became due.
+    def learn(self, arms: Array, rewards: Array, digest: str) -> tuple[int, bool]:
+        """Learn from past observations, all or none; return how many, and whether to upload.
 
         What was learned under this digest before changes nothing. It is on the disk, together with
         the digest, before it counts.
@@ -197,7 +198,7 @@ class AgentState:
             if self._closing:
                 raise closed()
             if digest in self._learner.taught:
-                return False
+                return 0, False
             due, taught = False, self._learner.copy()
             for arm, value in zip(arms, rewards.tolist(), strict=True):
                 self._checked(value)
@@ -206,8 +207,8 @@ class AgentState:
             taught.taught = (*taught.taught, digest)[-TAUGHT:]
             self.log.learn(taught.saved())
             self._learner = taught
-            self.taught += len(arms)
-            return due
+            self._taught += len(arms)
+            return len(arms), due
 
     def flush(self) -> None:
         """Put everything pending into an upload, whether the trigger has fired or not."""
