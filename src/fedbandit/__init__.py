@@ -34,6 +34,7 @@ from fedbandit.core.recipes import (
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.core.theory import Bounds
+from fedbandit.features.spec import Features
 from fedbandit.simulation import Trace, simulate
 from fedbandit.worlds import Round, World
 
@@ -59,6 +60,7 @@ __all__ = [
     "Directed",
     "DisLinUCB",
     "Download",
+    "Features",
     "FedLinUCB",
     "Gram",
     "LinUCB",

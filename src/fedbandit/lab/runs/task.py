@@ -26,7 +26,7 @@ CHECKPOINTS = 200
 """How many points of a run are kept, evenly spaced; a shorter run keeps every round."""
 
 _KEY_DIGITS = 32
-_DECIDING_SOURCES = ("core", "worlds", "wire", "hashing.py", "simulation.py")
+_DECIDING_SOURCES = ("core", "features", "worlds", "wire", "hashing.py", "simulation.py")
 _TOLD_APART = ("fedbandit", "builtins")  # by their sources and by the version of Python
 _CALLED = (FunctionType, property, classmethod, staticmethod, cached_property)
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__", "__func__", "fget", "func")
