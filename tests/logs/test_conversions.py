@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from fedbandit.errors import DataError, OutputError, UnknownName
+from fedbandit.features.flat import flat
+from fedbandit.features.spec import PLAIN
 from fedbandit.logs import Event, convert, read
-from fedbandit.logs.vw import flat
 from tests.logs.made_logs import events, same, write
 
 DSJSON = """{"_label_cost":-1,"_label_probability":0.8,"_label_Action":2,"_labelIndex":1,\
@@ -27,7 +28,7 @@ TEXT = """shared |user age:0.5 lang=de
 
 
 @given(events(named=False))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_arms_come_back_from_every_format(given: list[Event]) -> None:
     for to in ("vw", "personalizer", "ndjson", "parquet"):
         found = _there_and_back(given, to)
@@ -35,7 +36,7 @@ def test_arms_come_back_from_every_format(given: list[Event]) -> None:
 
 
 @given(events(named=True))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_named_features_come_back_as_the_same_terms(given: list[Event]) -> None:
     for to in ("vw", "personalizer"):
         for one, other in zip(given, _there_and_back(given, to), strict=True):
@@ -64,8 +65,8 @@ def _there_and_back(given: list[Event], to: str) -> list[Event]:
 def _terms(features: object) -> dict[str, float]:
     """Return what is hashed: the sum of the values of every name."""
     found: dict[str, float] = {}
-    for name, value in flat(features):
-        found[name] = found.get(name, 0.0) + value
+    for each in flat(features, PLAIN, field="features"):
+        found[each.name] = found.get(each.name, 0.0) + each.value
     return found
 
 

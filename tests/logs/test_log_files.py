@@ -24,7 +24,7 @@ def place() -> Iterator[Path]:
 
 
 @given(events())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_events_come_back_as_they_were(given: list[Event]) -> None:
     with TemporaryDirectory() as place:
         write(Path(place), given)
@@ -37,7 +37,7 @@ def test_events_come_back_as_they_were(given: list[Event]) -> None:
 
 
 @given(events(), st.floats(0.0, 1.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_log_cut_anywhere_has_all_whole_records(given: list[Event], share: float) -> None:
     with TemporaryDirectory() as place:
         write(Path(place), given)

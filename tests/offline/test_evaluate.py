@@ -79,7 +79,7 @@ def online(seed: int) -> float:
 
 def test_replay_intervals_of_a_learner_cover_what_it_earns_online() -> None:
     inside = []
-    for seed in range(60):
+    for seed in range(40):
         rows = draw(np.random.default_rng(seed), 600, uniform=True)
         estimate = fb.evaluate(rows.events(), LEARNER).of("LinUCB", "replay")
         inside.append(estimate.low <= EARNED <= estimate.high)

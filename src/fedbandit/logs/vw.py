@@ -12,7 +12,7 @@ has a meaning in this format (blanks, ``:``, ``|``, ``%``, quotes) is written as
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from typing import Any, Final
 from urllib.parse import unquote
@@ -20,6 +20,8 @@ from urllib.parse import unquote
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.features.flat import flat
+from fedbandit.features.spec import PLAIN
 from fedbandit.logs.event import Event
 from fedbandit.logs.records import LoggedAction
 
@@ -54,20 +56,6 @@ def events_in(lines: Iterable[bytes]) -> Iterator[Event | str]:
         yield _event(block, number + 1)
 
 
-def flat(given: object, path: str = "") -> Iterator[tuple[str, float]]:
-    """Yield names and values of features, as agents flatten them before hashing."""
-    if isinstance(given, Mapping):
-        for key, value in given.items():
-            yield from flat(value, f"{path}.{key}" if path else str(key))
-    elif isinstance(given, str):
-        yield f"{path}={given}", 1.0
-    elif isinstance(given, bool | int | float):
-        yield path, float(given)
-    elif isinstance(given, Sequence):
-        for value in given:
-            yield from flat(value, path)
-
-
 def _tag(name: str) -> str:
     return f"'{_quoted(name)}" if name else ""
 
@@ -77,10 +65,11 @@ def _quoted(name: str) -> str:
 
 
 def _named(features: object) -> str:
-    pairs = [] if features is None else flat(features)
+    """Return features as agents flatten them before hashing, numbers as they came."""
+    found = [] if features is None else flat(features, PLAIN, field="features")
     return "".join(
-        f" {_quoted(name)}" if value == 1.0 else f" {_quoted(name)}:{value!r}"
-        for name, value in pairs
+        f" {_quoted(each.name)}" if each.value == 1.0 else f" {_quoted(each.name)}:{each.value!r}"
+        for each in found
     )
 
 

@@ -16,7 +16,6 @@ delta method; so does the interval of the difference to what was logged on the s
 
 from dataclasses import dataclass
 from math import inf, nan, sqrt
-from statistics import NormalDist
 from typing import Final, Literal
 
 import numpy as np
@@ -109,6 +108,8 @@ class Weighed:
 
     def estimate(self, method: Method, *, level: float = 0.95) -> Estimate:
         """Return an estimate with intervals that cover the truth with probability ``level``."""
+        from statistics import NormalDist  # which takes a device 10 ms to import
+
         sums, means = self._sums, self._sums.means
         value, slope = self._value(method)
         own = np.zeros(5)

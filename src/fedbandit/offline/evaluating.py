@@ -1,6 +1,7 @@
 """``evaluate``: what policies would have earned, from logs of what another one did."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from fedbandit.logs.joining import WINDOW
 from fedbandit.logs.reading import read
 from fedbandit.offline.estimates import LEAST_ROWS, METHODS, Estimate, Method, Weighed
 from fedbandit.offline.outcome import Best, Evaluation, Outcome
-from fedbandit.offline.policies import Policy
+from fedbandit.offline.policies import Policy, arms_of
 from fedbandit.offline.reward_model import RewardModel
 from fedbandit.offline.trials import FixedTrial, LearningTrial, Trial
 
@@ -49,10 +50,9 @@ def evaluate(
     Where there is too little to conclude from, the estimates say so.
     """
     fraction("level", level)
-    source = _Source(logs, default_reward, window, progress)
     candidates = _candidates(policies, tuple(radius), tuple(choice))
-    needs_arms = any(isinstance(each, Recipe) for each in candidates.values())
-    first = _first_pass(source, needs_arms=needs_arms)
+    source = _Source(logs, default_reward, window, progress, _common_encoding(candidates))
+    first = _first_pass(source)
     _check_dimension(candidates, first.dimension)
     trials = {
         name: _trial(each, first.least, np.random.default_rng([whole("seed", seed, least=0), k]))
@@ -74,8 +74,10 @@ class _Source:
         default: float | None,
         window: int,
         progress: Callable[[int, int], None] | None,
+        encoding: Recipe | None,
     ) -> None:
         self.tally = Tally()
+        self._arms = None if encoding is None else arms_of(encoding)
         self._events: Sequence[Event] | None = None
         if isinstance(logs, Sequence) and logs and isinstance(logs[0], Event):
             self._events = logs  # type: ignore[assignment]
@@ -88,11 +90,14 @@ class _Source:
             )
 
     def events(self) -> Iterator[Event]:
-        if self._events is not None:
-            yield from self._events
-            return
-        yield from self._reader
-        self.tally = self._reader.tally
+        """Yield the events, with arms made of named features if a recipe says how."""
+        for event in self._reader if self._events is None else self._events:
+            if event.arms is None and self._arms is not None:
+                yield replace(event, arms=self._arms(event))
+            else:
+                yield event
+        if self._events is None:
+            self.tally = self._reader.tally
 
 
 class _First:
@@ -110,7 +115,7 @@ class _First:
         return self.model.predicted(number % self.model.folds, event.arms)
 
 
-def _first_pass(source: _Source, *, needs_arms: bool) -> _First:
+def _first_pass(source: _Source) -> _First:
     found = _First()
     rows: list[tuple[int, Array, float]] = []
     rewards: list[float] = []
@@ -122,8 +127,6 @@ def _first_pass(source: _Source, *, needs_arms: bool) -> _First:
         if event.arms is not None:
             _check_arms(found, event)
             rows.append((number, event.arms[event.chosen], event.reward))
-        elif needs_arms:
-            raise _no_arms(event)
         if len(rewards) >= 4096:
             _add(found, rows, rewards)
     _add(found, rows, rewards)
@@ -156,10 +159,15 @@ def _add(found: _First, rows: list[tuple[int, Array, float]], rewards: list[floa
         rows.clear()
 
 
-def _no_arms(event: Event) -> DataError:
-    fix = "Give the logs' encoding, or logs with arms."
-    got = f"event {event.id} with named features"
-    return DataError(complaint("logs", got=got, expected="arms, for a recipe", fix=fix))
+def _common_encoding(candidates: Mapping[str, Recipe | Policy]) -> Recipe | None:
+    """Return the recipe by whose rule named features become arms, which is that of all recipes."""
+    recipes = [each for each in candidates.values() if isinstance(each, Recipe)]
+    rules = {(each.dimension, repr(each.parts.features)) for each in recipes}
+    if len(rules) > 1:
+        got, expected = f"{len(rules)} of them", "one dimension and one features= for all recipes"
+        fix = "Evaluate recipes with different ones one after the other."
+        raise InvalidParameter(complaint("encodings", got=got, expected=expected, fix=fix))
+    return recipes[0] if recipes else None
 
 
 def _candidates(

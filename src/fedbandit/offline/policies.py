@@ -9,7 +9,8 @@ from fedbandit.core.agent import Agent
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import DataError, InvalidParameter, complaint
+from fedbandit.errors import DataError, InvalidArms, InvalidParameter, complaint
+from fedbandit.features.encoder import Encoder
 from fedbandit.logs.event import Event
 
 Policy = Callable[[Event], Array]
@@ -45,13 +46,14 @@ def checked_probabilities(given: object, event: Event) -> Array:
 
 
 def arms_of(recipe: Recipe) -> Callable[[Event], Array]:
-    """Return what makes the arms (K x d) of an event for a recipe."""
+    """Return what makes the arms (K x d) of an event, from named features by the recipe's rule."""
+    dimension, encoder = recipe.dimension, Encoder(recipe.parts.features, recipe.dimension)
 
     def arms(event: Event) -> Array:
         if event.arms is None:
-            raise _no_arms(event)
-        if event.arms.shape[1] != recipe.dimension:
-            got, expected = f"{event.arms.shape[1]} numbers an arm", f"{recipe.dimension}"
+            return _encoded(encoder, event)
+        if event.arms.shape[1] != dimension:
+            got, expected = f"{event.arms.shape[1]} numbers an arm", f"{dimension}"
             fix = "Give logs of this model, or a recipe with the dimension of the logs."
             raise DataError(complaint(f"event {event.id}", got=got, expected=expected, fix=fix))
         return event.arms
@@ -59,9 +61,14 @@ def arms_of(recipe: Recipe) -> Callable[[Event], Array]:
     return arms
 
 
-def _no_arms(event: Event) -> DataError:
-    got, fix = "no arms", "Give logs with arms, or with actions and their features."
-    return DataError(complaint(f"event {event.id}", got=got, expected="arms", fix=fix))
+def _encoded(encoder: Encoder, event: Event) -> Array:
+    given = event.actions or ()
+    ids, features = [each.id or None for each in given], [each.features for each in given]
+    context = {} if event.context is None else event.context
+    try:
+        return encoder.encode_named(context, ids, features).arms
+    except InvalidArms as error:
+        raise DataError(f"event {event.id}: {error}") from error
 
 
 class Fleet:

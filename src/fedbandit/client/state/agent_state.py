@@ -30,6 +30,7 @@ from fedbandit.errors import (
     SettledDecision,
     complaint,
 )
+from fedbandit.offline.shadow import Shadow
 
 _log = logging.getLogger(__name__)
 
@@ -154,8 +155,10 @@ class AgentState:
         bytes_down: int,
         trouble: str | None,
         retry_in: float | None,
+        log_lost: int,
+        shadow: Shadow,
     ) -> Status:
-        """Return all counts at one instant; those of the delivery are passed in."""
+        """Return all counts at one instant; those of delivery and notes are passed in."""
         with self._learning_lock:
             return Status(
                 version=self._learner.version,
@@ -176,6 +179,8 @@ class AgentState:
                 cut=self._learner.cut,
                 trouble=trouble,
                 retry_in=retry_in,
+                log_lost=log_lost,
+                shadow=shadow,
             )
 
     def reward(self, name: str, value: float) -> bool:
