@@ -18,6 +18,7 @@ from fedbandit.cli.models.rules import (
     quotas_from,
     rules_text,
 )
+from fedbandit.cli.models.warm import WARM
 from fedbandit.cli.options import add_audit, add_store, audited, opened_store
 from fedbandit.cli.reporting import add_json, report, say
 from fedbandit.cli.settings import add_set, settings
@@ -51,6 +52,7 @@ fedbandit model list
 fedbandit model show news
 fedbandit model export news --out news.model
 fedbandit model import news.model --as news2
+fedbandit model warm news decisions/
 fedbandit model set news --hourly-uploads 60 --max-share 0.05
 fedbandit model history news
 fedbandit model rollback news 1200 --yes
@@ -379,6 +381,7 @@ MODEL = Command(
         Command("delete", "Delete a model and its tokens.", _define_delete, _delete),
         Command("export", "Write a model and its tokens to a file.", _define_export, _export),
         Command("import", "Add a model from a file.", _define_import, _import),
+        WARM,
         *PAST_VERBS,
     ),
 )
