@@ -36,6 +36,7 @@ from fedbandit.core.saved import (
     under,
 )
 from fedbandit.core.statistics import NO_REWARDS, Base, Rewards, Statistics
+from fedbandit.core.weights import noise_of
 from fedbandit.errors import FedbanditError, InvalidArms, InvalidMessage, OutOfOrder, complaint
 
 if TYPE_CHECKING:
@@ -84,6 +85,11 @@ class Agent:
     def cut(self) -> int:
         """How many uploads in its base had a correction that was cut (``Statistics.cut``)."""
         return self._base.statistics.cut
+
+    @property
+    def noise(self) -> float:
+        """The deviation of rewards from what its base explains of them; NaN if not known."""
+        return noise_of(self._base)
 
     @property
     def theta(self) -> Array:
