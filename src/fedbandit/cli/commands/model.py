@@ -18,6 +18,8 @@ from fedbandit.cli.models.rules import (
     quotas_from,
     rules_text,
 )
+from fedbandit.cli.models.warm import WARM
+from fedbandit.cli.models.weights import WEIGHTS
 from fedbandit.cli.options import add_audit, add_store, audited, opened_store
 from fedbandit.cli.reporting import add_json, report, say
 from fedbandit.cli.settings import add_set, settings
@@ -49,8 +51,10 @@ fedbandit model create shop --dimension 100 --set alpha=2 --set radius=0.3
 fedbandit model create paper --dimension 100 --recipe FSCLB --sketch-size 40
 fedbandit model list
 fedbandit model show news
+fedbandit model weights news --names names.json --top 10
 fedbandit model export news --out news.model
 fedbandit model import news.model --as news2
+fedbandit model warm news decisions/
 fedbandit model set news --hourly-uploads 60 --max-share 0.05
 fedbandit model history news
 fedbandit model rollback news 1200 --yes
@@ -379,6 +383,8 @@ MODEL = Command(
         Command("delete", "Delete a model and its tokens.", _define_delete, _delete),
         Command("export", "Write a model and its tokens to a file.", _define_export, _export),
         Command("import", "Add a model from a file.", _define_import, _import),
+        WARM,
+        WEIGHTS,
         *PAST_VERBS,
     ),
 )
