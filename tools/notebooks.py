@@ -14,6 +14,7 @@ SOURCES = Path(__file__).parents[1] / "examples" / "notebooks"
 
 
 def main(out: Path, *names: str) -> None:
+    """Run the notebooks of these names, or all."""
     out.mkdir(parents=True, exist_ok=True)
     for source in sorted(SOURCES.glob("*.py")):
         if names and source.stem not in names:

@@ -67,13 +67,20 @@ with private_coordinator(f"sqlite:///{here / 'fleet.db'}", model="drinks", recip
     for shop, agent in agents.items():
         agent.sync(everything=True)
         status = agent.status()
-        print(f"{shop:6} version {status.version:3}  {status.uploads:3} uploads, {status.bytes_up:6,} bytes up")
+        print(
+            f"{shop:6} version {status.version:3}  {status.uploads:3} uploads, {status.bytes_up:6,} bytes up"
+        )
 
     # a shop that opens today knows at once what the others have learned
     with fb.connect(url, model="drinks", agent="east", state_dir=here / "east") as newcomer:
         arms = offers()
         decision = newcomer.decide(arms)
-        print("the new shop picks drink", decision.index, "and the best is", int((arms @ taste).argmax()))
+        print(
+            "the new shop picks drink",
+            decision.index,
+            "and the best is",
+            int((arms @ taste).argmax()),
+        )
     for agent in agents.values():
         agent.close()
 

@@ -47,7 +47,10 @@ figure, axes = plt.subplots(figsize=(5, 5))
 axes.plot(*outline(exact), color="black", label="X$^T$X, all that was seen")
 axes.plot(*outline(kept), color="#D55E00", label="the sketch")
 axes.plot(
-    *outline(kept + sketch.shed * np.eye(2)), "--", color="#0072B2", label="the sketch + what it shed"
+    *outline(kept + sketch.shed * np.eye(2)),
+    "--",
+    color="#0072B2",
+    label="the sketch + what it shed",
 )
 axes.set_aspect("equal")
 axes.legend(loc="lower right")
@@ -69,6 +72,7 @@ assert above >= -1e-9
 #
 # 50 dimensions. Where arms lie in few directions a small sketch loses nothing; where they fill all of them, everything past its l - 1
 # directions is shed. The bars are the eigenvalues of X^T X, the dots those of the sketch.
+
 
 # %%
 def sketched(arms, size):
@@ -92,7 +96,9 @@ for axes, (name, weights) in zip(panels, worlds.items(), strict=True):
     held = sketched(arms, size=12)
     index = np.arange(1, 51)
     axes.bar(index, np.linalg.eigvalsh(arms.T @ arms)[::-1], color="#bbbbbb", label="X$^T$X")
-    axes.plot(index[: len(held.rows)], np.sort(held.squares)[::-1], "o", color="#D55E00", label="sketch")
+    axes.plot(
+        index[: len(held.rows)], np.sort(held.squares)[::-1], "o", color="#D55E00", label="sketch"
+    )
     axes.set_title(f"{name}: shed {held.shed:,.0f} of {len(arms):,}")
     axes.set_xlabel("eigenvalue, largest first")
 panels[0].legend()
@@ -114,7 +120,9 @@ for recipe, colour in (
 ):
     trace = fb.simulate(recipe, world, rounds=5_000)
     axes.plot(trace.bytes / 1e6, trace.regret, color=colour, label=recipe.label)
-    print(f"{recipe.label:10}  {trace.uploads[-1]:4} uploads  {trace.bytes[-1] / 1e6:6.2f} MB  regret {trace.regret[-1]:6.1f}")
+    print(
+        f"{recipe.label:10}  {trace.uploads[-1]:4} uploads  {trace.bytes[-1] / 1e6:6.2f} MB  regret {trace.regret[-1]:6.1f}"
+    )
 axes.set_xscale("log")
 axes.set_xlabel("bytes sent so far, MB")
 axes.set_ylabel("regret so far")
