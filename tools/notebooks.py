@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import jupytext
-import nbformat
 from nbclient import NotebookClient
 
 SOURCES = Path(__file__).parents[1] / "examples" / "notebooks"
@@ -22,7 +21,7 @@ def main(out: Path, *names: str) -> None:
         print(f"running {source.name}", flush=True)
         notebook = jupytext.read(source)
         NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
-        nbformat.write(notebook, out / f"{source.stem}.ipynb")
+        jupytext.write(notebook, out / f"{source.stem}.ipynb")
 
 
 if __name__ == "__main__":
