@@ -48,12 +48,13 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
 }
 
 
-def make_app(agent: ConnectedAgent, names: HostNames = LOCAL) -> Starlette:
+def make_app(agent: ConnectedAgent, names: HostNames = LOCAL, *, shadow: bool = False) -> Starlette:
     """Return the application of one agent. It closes the agent when it stops.
 
-    ``names``: the host names that it answers to.
+    ``names``: the host names that it answers to. ``shadow``: the first action of each request is
+    what the caller's own rule takes, and what it is answered with.
     """
-    endpoints = _Endpoints(agent)
+    endpoints = _Endpoints(agent, shadow=shadow)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -82,13 +83,13 @@ def make_app(agent: ConnectedAgent, names: HostNames = LOCAL) -> Starlette:
 class _Endpoints:
     """The endpoints that call the agent, in a thread: a reward may wait for the disk."""
 
-    def __init__(self, agent: ConnectedAgent) -> None:
-        self._agent = agent
+    def __init__(self, agent: ConnectedAgent, *, shadow: bool) -> None:
+        self._agent, self._shadow = agent, shadow
 
     async def rank(self, request: Request) -> Response:
         """Choose an action."""
         asked = await _read(request, RankRequest)
-        answer = await run_in_threadpool(rank, self._agent, asked)
+        answer = await run_in_threadpool(rank, self._agent, asked, shadow=self._shadow)
         gate.admit(request.scope)
         body = msgspec.json.encode(answer)
         return Response(body, HTTPStatus.CREATED, media_type="application/json")

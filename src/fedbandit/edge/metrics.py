@@ -14,6 +14,7 @@ _COUNTERS: Final = {
     "bytes_up": "Bytes delivered since the start.",
     "bytes_down": "Bytes received since the start.",
     "learned": "Rewards learned from, defaults included.",
+    "log_lost": "Records that the log could not take.",
 }
 _GAUGES: Final = {
     "version": "Version of the coordinator's state last received.",
@@ -26,6 +27,15 @@ _GAUGES: Final = {
     "estimate_total": "Sum of what they were estimated to be just before.",
     "squared_errors": "Sum of squares of reward less estimate.",
 }
+_SHADOW: Final = {
+    "decisions": "Decisions in shadow mode.",
+    "rewarded": "Those of them with a reward.",
+    "agreement": "Share in which the agent would have done as the baseline did.",
+    "baseline": "Average reward of the baseline.",
+    "gain": "What the agent would have earned more, by its own estimate.",
+    "gain_low": "Lower end of its 95 % interval.",
+    "gain_high": "Upper end of its 95 % interval.",
+}
 
 
 def metrics_text(status: Status) -> str:
@@ -34,6 +44,10 @@ def metrics_text(status: Status) -> str:
     for names, kind, ending in ((_COUNTERS, "counter", "_total"), (_GAUGES, "gauge", "")):
         for name, what in names.items():
             lines += _metric(f"{name}{ending}", kind, what, getattr(status, name))
+    for name, what in _SHADOW.items():
+        lines += _metric(f"shadow_{name}", "gauge", what, getattr(status.shadow, name))
+    safe = "Whether switching is safe by that estimate."
+    lines += _metric("shadow_safe", "gauge", safe, int(status.shadow.safe))
     lines += _metric("saved", "gauge", "Whether the disk holds everything.", int(status.saved))
     told = "Whether the last delivery failed or has to wait; /healthz says why."
     lines += _metric("troubled", "gauge", told, int(status.trouble is not None))
