@@ -2,9 +2,10 @@
 
 import json
 import re
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from fedbandit.core.messages import Upload
 from fedbandit.core.statistics import Estimates, Rewards, Statistics
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.app import app_of, watching_app
+from fedbandit.service.private import private_coordinator
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import sync_for, upload_for
@@ -25,6 +27,7 @@ from tests.service.running import (
     client_of,
     make_model,
     make_token,
+    overwrite,
     post,
     state_path,
     sync_path,
@@ -92,12 +95,6 @@ def test_other_tokens_begin_none(client: TestClient, url: str, secret: str) -> N
         assert "not an admin token" in answer.text
         assert "set-cookie" not in answer.headers
         assert "<script>" not in answer.text
-
-
-def test_too_many_wrong_tokens_are_told_to_wait(url: str) -> None:
-    settings = Settings(remember_seconds=0.0, refusal_seconds=0.0, wrong_tokens=1)
-    with client_of(url, settings) as client:
-        assert sign_in(client, "wrong").status_code in (401, 429)  # a test has no address
 
 
 def test_a_session_ends_with_its_token(url: str, signed_in: TestClient) -> None:
@@ -254,9 +251,41 @@ def test_progress_outlives_a_restart_and_looking_changes_nothing(url: str) -> No
     store.close()
 
 
-def test_events_begin_with_the_view() -> None:
-    from fedbandit.service.http.board import _event
+def test_a_store_that_is_away_is_told_in_the_form(signed_in: TestClient, url: str) -> None:
+    overwrite(url, "DROP TABLE tokens")
+    shown = signed_in.get("/")
+    assert shown.status_code == 200
+    assert "cannot read its store" in shown.text
 
-    kind, data, *_ = _event(b'{"a":1}').decode().splitlines()
-    assert kind == "event: view"
-    assert json.loads(data.removeprefix("data: "))["view"] == {"a": 1}
+
+def _events(stream: IO[bytes]) -> Iterator[Any]:
+    """Return the views of a stream of events."""
+    for line in stream:
+        if line.startswith(b'data: {"now"'):
+            yield json.loads(line.removeprefix(b"data: "))["view"]
+
+
+def test_changes_are_told_as_they_happen(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/live.db"
+    with (
+        private_coordinator(store, model="news", recipe=RECIPE) as address,
+        urllib.request.urlopen(f"{address}/board/events?model=news", timeout=30) as stream,
+    ):
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        views = _events(stream)
+        assert next(views)["version"] == 0
+        with fb.connect(address, model="news", agent="phone") as agent:
+            for k in range(40):
+                decision = agent.decide(np.eye(4))
+                agent.reward(decision.id, 0.25 * (k % 4))
+        after = next(view for view in views if view["observations"] == 40)
+    assert after["totals"]["observations"] == 40
+    assert after["average"] == pytest.approx(0.375)
+    store_again = open_store(store)
+    total = store_again.totals()["news"]
+    store_again.close()
+    assert (total.rewards, total.judged) == (40, 40)  # agents tell what they estimated
+    assert total.earned == pytest.approx(15.0)
+    assert 0.0 < total.errors < 40.0
+    assert total.joins >= 1
+    assert total.sent > 0
