@@ -1,13 +1,18 @@
 """Regret of UCB, Thompson sampling and a mixture on the paper's settings, with late rewards too.
 
 Usage: python benchmarks/choices.py [ROUNDS [TRIALS]]. Prints a Markdown table. FSCLB with the
-paper's sketch sizes and ten agents; rewards are observed in batches, every 1, 100 or 1,000 rounds.
-Each choice has the radius of RADII that did best at the same batch size on two other seeds.
+paper's sketch sizes and ten agents, and a world whose arms stay the same; rewards are observed in
+batches, every 1, 100 or 1,000 rounds. Each choice has the radius of RADII that did best at the same
+batch size on two other seeds.
 """
 
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from statistics import mean, stdev
+
+import numpy as np
 
 import fedbandit as fb
 from fedbandit.core.agent import Agent
@@ -20,6 +25,42 @@ RADII = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 TUNING_SEEDS = (1001, 1002)
 
 
+@dataclass(frozen=True)
+class Same:
+    """The same 20 arms in every round: until a reward comes, UCB plays one and the same."""
+
+    name: str = "same 20 arms, d=20"
+    dimension: int = 20
+    sketch_size: int = 21
+    noise: float = 0.5
+
+    def world(self, seed: int) -> "Same.World":
+        """Return the tape of one trial."""
+        return Same.World(self, seed)
+
+    @dataclass(frozen=True)
+    class World:
+        """A tape with one seed."""
+
+        of: "Same"
+        seed: int
+
+        def rounds(self, n: int) -> Iterator[fb.Round]:
+            """Yield the first n rounds."""
+            rng, d = np.random.default_rng([7, self.seed]), self.of.dimension
+            arms, theta = rng.standard_normal((20, d)), rng.standard_normal(d)
+            arms /= np.linalg.norm(arms, axis=1)[:, None]
+            means = arms @ theta / np.linalg.norm(theta)
+            for _ in range(n):
+                agent = int(rng.integers(AGENTS))
+                yield fb.Round(
+                    agent, arms, means, means + self.of.noise * rng.standard_normal(len(arms))
+                )
+
+
+ALL: tuple[Setting | Same, ...] = (*SETTINGS, Same())
+
+
 def deliver(agent: Agent, agents: list[Agent], server: Server, x: object, reward: float) -> None:
     """Observe a reward, and carry the upload that follows from it."""
     upload = agent.observe(x, reward)  # type: ignore[arg-type]
@@ -29,7 +70,7 @@ def deliver(agent: Agent, agents: list[Agent], server: Server, x: object, reward
 
 
 def regret(
-    setting: Setting, choice: object, radius: float, *, batch: int, seed: int, rounds: int
+    setting: Setting | Same, choice: object, radius: float, *, batch: int, seed: int, rounds: int
 ) -> float:
     """Return the regret of one run whose rewards are observed every ``batch`` rounds."""
     recipe = fb.FSCLB(
@@ -53,11 +94,11 @@ def regret(
     return float(total)
 
 
-def main(rounds: int = 10_000, trials: int = 5) -> None:
+def main(rounds: int = 10_000, trials: int = 5, settings: tuple[Setting | Same, ...] = ALL) -> None:
     """Print the table, a line as soon as it is known."""
     print("| setting | rewards every | " + " | ".join(CHOICES) + " |")
     print("|---|---|" + "---|" * len(CHOICES), flush=True)
-    for setting, batch in product(SETTINGS, BATCHES):
+    for setting, batch in product(settings, BATCHES):
         cells = []
         for choice in CHOICES.values():
             tuned = {
@@ -78,4 +119,5 @@ def main(rounds: int = 10_000, trials: int = 5) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    rounds, trials, *_ = (*map(int, sys.argv[1:]), *(10_000, 5)[len(sys.argv) - 1 :])
+    main(rounds, trials)

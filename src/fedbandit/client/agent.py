@@ -102,7 +102,7 @@ class ConnectedAgent:
             chance=chance,
             number=self._numbers.__next__,
             offered=offered_of(len(given), ids, exclude),
-            top=whole("top", top, least=1),
+            top=1 if top == 1 else whole("top", top, least=1),
         )
         first = made[0]
         if len(first.offered) < len(given):
