@@ -272,6 +272,7 @@ def test_the_description_is_whole_and_its_page_needs_nothing(client: TestClient)
         "/events/{id}/reward",
         "/events/{id}/activate",
         "/healthz",
+        "/metrics",
     }
     shown = client.get("/docs")
     page = shown.text
