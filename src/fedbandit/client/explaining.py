@@ -47,8 +47,8 @@ class Explanation:
     ``contributions``, the largest first, add up to ``mean``, the estimated reward; with ``added``,
     what is added for the unknown, that is ``score``. For UCB ``added`` is the bonus; for Thompson
     sampling it is where the draw of this decision was beside the mean. ``by_chance``: the arm was
-    drawn uniformly, whatever the scores (``fb.Mixed``). ``by_baseline``: it is what the caller's own
-    rule took, in shadow mode. ``runner_up``: the best of the others; None if there was no other.
+    drawn uniformly, whatever the scores (``fb.Mixed``). ``by_baseline``: it is what the caller's
+    own rule took, in shadow mode. ``runner_up``: the best of the others; None if there is none.
     """
 
     index: int
