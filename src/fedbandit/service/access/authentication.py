@@ -109,14 +109,17 @@ class Authentication:
             self.forget(digest)
             raise unauthorised()
 
-    async def admit_session(self, cookie: str) -> None:
+    async def admit_session(self, cookie: str, guest: Guest | None) -> None:
         """Raise Refusal (401) unless a cookie is of a session whose admin's token is still good.
 
-        A token that was revoked, or is over, ends its sessions within ``remember_seconds``.
+        A token that was revoked, or is over, ends its sessions within ``remember_seconds``. Wrong
+        cookies are refused as wrong tokens are; a browser without one has done nothing wrong.
         """
         if self._settings.open:
             return
-        name = name_in(cookie)
+        if not cookie:
+            raise unauthorised(admin=True)
+        began, name = time.monotonic(), name_in(cookie)
         until, token = self._named.get(name, (0.0, None))
         if name and until <= time.monotonic():
             token = await self._ask(lambda: self._store.token_named(name))
@@ -125,6 +128,7 @@ class Authentication:
             self._named[name] = time.monotonic() + self._settings.remember_seconds, token
         admin = token is not None and opens(token, token.digest, model=None, agent=None)
         if token is None or not admin or not is_session(cookie, token, now=time.time()):
+            await self._refuse(began, guest, admin=True)
             raise unauthorised(admin=True)
         self._used[token.digest] = time.time()
 
