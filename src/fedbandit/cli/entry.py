@@ -20,6 +20,7 @@ from fedbandit.cli.commands.plot import PLOT
 from fedbandit.cli.commands.reproduce import REPRODUCE
 from fedbandit.cli.commands.run import RUN
 from fedbandit.cli.commands.serve import SERVE
+from fedbandit.cli.commands.table import TABLE
 from fedbandit.cli.commands.token import TOKEN
 from fedbandit.errors import FedbanditError, missing_extra, unknown
 
@@ -30,6 +31,7 @@ COMMANDS: dict[str, Command] = {
         REPRODUCE,
         BEYOND,
         PLOT,
+        TABLE,
         ADVISE,
         LIST,
         SERVE,
