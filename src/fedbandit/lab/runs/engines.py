@@ -45,7 +45,7 @@ def done_by_worker(sent: bytes) -> Any:
 def _on_dask(sent: Sequence[bytes], workers: int, address: str | None) -> Iterator[Any]:
     distributed = _imported("distributed", "dask")
     cluster = None if address else _local_dask(distributed, workers)
-    client = distributed.Client(address or cluster, set_as_default=False)
+    client = distributed.Client(address or cluster)
     try:
         futures = [
             client.submit(done_by_worker, each, pure=False, key=f"fedbandit-{os.getpid()}-{index}")

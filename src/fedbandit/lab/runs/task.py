@@ -29,12 +29,13 @@ CHECKPOINTS = 200
 _KEY_DIGITS = 32
 _DECIDING_SOURCES = (
     "core",
+    "features",
     "worlds",
     "wire",
     "hashing.py",
     "independent.py",
     "peers.py",
-    "simulation.py",
+    "simulation",
 )
 _TOLD_APART = ("fedbandit", "builtins")  # by their sources and by the version of Python
 _CALLED = (FunctionType, property, classmethod, staticmethod, cached_property)
