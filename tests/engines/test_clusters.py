@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,6 @@ import pytest
 from fedbandit.errors import LocalError
 from fedbandit.lab import Results, parse_spec, read_spec, run
 from tests.lab.tiny import Broken, task, without_seconds
-
-distributed = pytest.importorskip("distributed")
-ray = pytest.importorskip("ray")
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("default")]
 
@@ -46,6 +44,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
+    distributed = import_module("distributed")  # here, since the other suites collect this file
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
     ) as started:
@@ -83,7 +82,7 @@ def test_dask_makes_the_same_records(tmp_path: Path, cluster: Any, here: pa.Tabl
     assert on_dask(tmp_path, cluster).computed == 0
 
 
-def test_a_dask_worker_that_is_killed_changes_no_number(
+def test_short_a_dask_worker_that_is_killed_changes_no_number(
     tmp_path: Path, cluster: Any, here: pa.Table
 ) -> None:
     killing = Killing(next(iter(cluster.workers.values())).pid)
@@ -92,7 +91,7 @@ def test_a_dask_worker_that_is_killed_changes_no_number(
     assert without_seconds(results.table).equals(here)
 
 
-def test_ray_makes_the_same_records(tmp_path: Path, here: pa.Table) -> None:
+def test_short_ray_makes_the_same_records(tmp_path: Path, here: pa.Table) -> None:
     results = run(parse_spec(CONTENT), out=tmp_path, backend="ray", jobs=2)
     assert without_seconds(results.table).equals(here)
 
@@ -111,7 +110,11 @@ def test_an_algorithm_of_ones_own_travels(
     spec = read_spec(tmp_path / "spec.toml")
     alone = run(spec, out=tmp_path / "alone", jobs=1)
     address = cluster.scheduler_address
-    for more in ({"backend": "dask", "address": address}, {"backend": "ray", "jobs": 2}):
+    options: list[dict[str, Any]] = [
+        {"backend": "dask", "address": address},
+        {"backend": "ray", "jobs": 2},
+    ]
+    for more in options:
         there = run(spec, out=tmp_path / more["backend"], **more)
         assert without_seconds(there.table).equals(without_seconds(alone.table))
 
