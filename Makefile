@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test test-browser bench chaos load clean
+.PHONY: demo test test-browser test-engines bench chaos load clean
 
 demo: .venv/ready ## a short reproduction of the paper, into demo/
 	$(BIN)/fedbandit reproduce --quick --jobs $(JOBS) --out demo
@@ -30,6 +30,15 @@ test: .venv/ready ## every check
 test-browser: .venv/more ## the pages in a real browser; needs Chromium
 	$(BIN)/pytest -m browser
 
+.venv-engines/ready: requirements-engines.txt pyproject.toml
+	$(PYTHON) -m venv .venv-engines
+	.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements-engines.txt
+	.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	touch $@
+
+test-engines: .venv-engines/ready ## on the engines of others, in an environment of its own; SHORT=1 for what CI runs
+	.venv-engines/bin/python -m pytest -p no:cacheprovider -m engines $(if $(SHORT),-k short) tests/engines
+
 chaos: .venv/ready ## the fault and fuzz suites in full, about half an hour
 	$(BIN)/pytest -n $(JOBS) -m chaos
 	$(BIN)/python tools/fuzz_wire.py -runs=1000000 -max_len=600
@@ -42,4 +51,4 @@ bench: .venv/ready ## performance as ratios, into benchmarks/results.md
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and what the demo wrote
-	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-engines demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
