@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cryptography import x509
@@ -121,15 +121,37 @@ class Flower:
             *("--node-config", f"partition-id={index}"),
         )
 
+    def restart_node(self, index: int) -> None:
+        """Start a SuperNode that was killed, again and again until the SuperLink takes it.
+
+        Flower believes for a minute that the killed one is there, and lets no other in.
+        """
+        log = self.place / f"supernode-{index}.log"
+        seen, until = log.read_text().count("SuperNode ID:"), time.monotonic() + 240
+
+        def settled() -> bool:
+            taken = log.read_text().count("SuperNode ID:") > seen
+            return taken or self.nodes[index].poll() is not None
+
+        while log.read_text().count("SuperNode ID:") == seen:
+            assert time.monotonic() < until, "the SuperLink does not take the SuperNode back"
+            if index in self.nodes:
+                self.kill_node(index)
+                time.sleep(5)
+            self.start_node(index)
+            wait_for(settled, seconds=60, what=f"SuperNode {index} is taken or ends")
+
     def kill_node(self, index: int) -> None:
         """Kill a SuperNode and the processes that it has started, as a power cut would."""
         node = self.nodes.pop(index)
-        os.killpg(node.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended
+            os.killpg(node.pid, signal.SIGKILL)
         node.wait()
 
     def stop(self) -> None:
         for process in [*self.nodes.values(), *([self.link] if self.link else [])]:
-            os.killpg(process.pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:
