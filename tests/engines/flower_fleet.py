@@ -79,7 +79,7 @@ class Flower:
             cwd=self.place,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -104,7 +104,7 @@ class Flower:
         ca = json.dumps(str(self.place / "ca.pem"))
         config = f'[superlink.tls]\naddress = "127.0.0.1:{self.port}"\nroot-certificates = {ca}\n'
         (self.home / "config.toml").write_text(config)
-        wait_for(lambda: _listens(self.port), seconds=90, what="SuperLink")
+        wait_for(lambda: _listens(self.port), seconds=900, what="SuperLink")
 
     def register(self, index: int) -> None:
         make_node_key(self.place, index)
@@ -127,7 +127,7 @@ class Flower:
         Flower believes for a minute that the killed one is there, and lets no other in.
         """
         log = self.place / f"supernode-{index}.log"
-        seen, until = log.read_text().count("SuperNode ID:"), time.monotonic() + 240
+        seen, until = log.read_text().count("SuperNode ID:"), time.monotonic() + 900
 
         def settled() -> bool:
             taken = log.read_text().count("SuperNode ID:") > seen
@@ -139,7 +139,7 @@ class Flower:
                 self.kill_node(index)
                 time.sleep(5)
             self.start_node(index)
-            wait_for(settled, seconds=60, what=f"SuperNode {index} is taken or ends")
+            wait_for(settled, seconds=900, what=f"SuperNode {index} is taken or ends")
 
     def kill_node(self, index: int) -> None:
         """Kill a SuperNode and the processes that it has started, as a power cut would."""
@@ -153,7 +153,7 @@ class Flower:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
             try:
-                process.wait(20)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

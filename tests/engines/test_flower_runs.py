@@ -16,12 +16,13 @@ from tests.engines.flower_fleet import Flower, flower, wait_for
 
 pytestmark = pytest.mark.engines
 
+WAIT = 900  # a crowded machine takes ten times as long as a quiet one
 SIZES = {"dimension": 4, "arms": 5}
 
 
-def result(place: Path, name: str, *, seconds: float) -> dict[str, Any]:
+def result(place: Path, name: str) -> dict[str, Any]:
     path = place / name
-    wait_for(path.exists, seconds=seconds, what=f"the end of the run, {name}")
+    wait_for(path.exists, seconds=WAIT, what=f"the end of the run, {name}")
     told: dict[str, Any] = json.loads(path.read_text())
     return told
 
@@ -53,7 +54,7 @@ def simulated(flower: Flower, name: str, *, agents: int, **config: object) -> di
     place = flower.place
     given = {"poll": 0.05, "state_dir": str(place / "state"), "out": str(place / name)}
     flower.run("local", "--federation-config", nodes, agents=agents, **(given | config))
-    return result(place, name, seconds=300)
+    return result(place, name)
 
 
 def test_short_simulation_merges_what_ten_nodes_observed(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_short_simulation_merges_what_ten_nodes_observed(tmp_path: Path) -> None
     assert told["copies"] == told["errors"] == 0
 
 
-def sequence_of(place: Path, agent: int) -> int:
+def played(place: Path, agent: int) -> int:
     """Return how many rounds an agent has played by what it has written down."""
     path = place / "state" / f"observed-{agent}.jsonl"
     return len(path.read_text().splitlines()) if path.exists() else 0
@@ -77,17 +78,17 @@ def test_short_deployment_survives_a_node_that_is_killed(tmp_path: Path) -> None
         for index in (0, 1):
             running.register(index)
             running.start_node(index)
-        config = {**SIZES, "recipe": "FedLinUCB", "record": True, "patience": 20.0, "rounds": 40}
+        config = {**SIZES, "recipe": "FedLinUCB", "record": True, "patience": 20.0, "rounds": 30}
         places = {"state_dir": str(tmp_path / "state"), "out": str(tmp_path / "out.json")}
         running.run("tls", agents=2, **config, **places)
-        wait_for(lambda: sequence_of(tmp_path, 0) > 2, seconds=120, what="node 0 plays")
+        wait_for(lambda: played(tmp_path, 0) > 2, seconds=WAIT, what="node 0 plays")
         running.kill_node(0)
-        stopped, before = sequence_of(tmp_path, 0), sequence_of(tmp_path, 1)
-        wait_for(lambda: sequence_of(tmp_path, 1) > before, seconds=120, what="node 1 never waits")
-        assert sequence_of(tmp_path, 0) == stopped
+        stopped, before = played(tmp_path, 0), played(tmp_path, 1)
+        wait_for(lambda: played(tmp_path, 1) > before, seconds=WAIT, what="node 1 never waits")
+        assert played(tmp_path, 0) == stopped
         running.restart_node(0)
-        told = result(tmp_path, "out.json", seconds=300)
-    check_all_merged_once(tmp_path, told, 40)
+        told = result(tmp_path, "out.json")
+    check_all_merged_once(tmp_path, told, 30)
 
 
 def test_regret_is_that_of_the_simulation_in_one_process(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ that is of use, and when ``fedbandit serve`` is better.
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
@@ -29,6 +30,7 @@ MakeRecipe = Callable[[Context], Recipe]
 MakeTurns = Callable[[Context, int], Turns]
 
 _RECORD = "fedbandit"
+_LANES = 16
 _INDEX = "partition-id"  # what Flower's simulation calls the number of a node
 _log = getLogger("fedbandit.flower")
 
@@ -89,20 +91,56 @@ def serve(
     what is asked or answered twice is merged once. Returns when the rounds of every agent are over
     and merged.
     """
-    merging, asked = MergingServer(recipe), dict[str, int]()
+    merging, pulling = MergingServer(recipe), _Pulling(grid)
     not_before: dict[int, float] = {}
     while len(merging.tally.over) < recipe.agents:
         for node in sorted(grid.get_node_ids()):
             now = time.monotonic()
             if not_before.get(node, now) <= now and not merging.is_over(node):
                 (name,) = grid.push_messages([_message(node, merging.ask(node))])
-                asked[name], not_before[node] = node, now + patience
-        for reply in list(grid.pull_messages(list(asked))):
-            node = asked.pop(reply.metadata.reply_to_message_id)
+                pulling.expect(name, node)
+                not_before[node] = now + patience
+        for node, reply in pulling.replies():
             pause = 0.0 if _take(merging, node, reply) else rest
             not_before[node] = time.monotonic() + pause
         time.sleep(poll)
     return merging.tally
+
+
+class _Pulling:
+    """Looks for answers, of few nodes at a time.
+
+    To pull the answer of a node that died while it sent takes Flower minutes, and what is pulled in
+    the same call waits as long. So nodes are spread over lanes, each a call in a thread of its own.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid, self._pool = grid, ThreadPoolExecutor(_LANES, "fedbandit-pull")
+        self._lanes: dict[int, int] = {}  # of each node
+        self._asked: dict[str, int] = {}
+        self._calls: dict[int, Future[list[Message]]] = {}
+
+    def expect(self, name: str, node: int) -> None:
+        """Look for the answer to a message from now on."""
+        self._lanes.setdefault(node, len(self._lanes) % _LANES)
+        self._asked[name] = node
+
+    def replies(self) -> list[tuple[int, Message]]:
+        """Return answers that have come, each with its node, and start looking for more."""
+        came: list[tuple[int, Message]] = []
+        for lane in [lane for lane, call in self._calls.items() if call.done()]:
+            for reply in self._calls.pop(lane).result():
+                came.append((self._asked.pop(reply.metadata.reply_to_message_id), reply))
+        waiting: dict[int, list[str]] = {}
+        for name, node in self._asked.items():
+            waiting.setdefault(self._lanes[node], []).append(name)
+        for lane, names in waiting.items():
+            if lane not in self._calls:
+                self._calls[lane] = self._pool.submit(self._pull, names)
+        return came
+
+    def _pull(self, names: list[str]) -> list[Message]:
+        return list(self._grid.pull_messages(names))
 
 
 def _message(node: int, ask: Ask) -> Message:
