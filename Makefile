@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test test-browser test-engines site open-bandit bench chaos load clean
+.PHONY: demo test test-browser test-engines notebooks site open-bandit bench chaos load clean
 
 demo: .venv/ready ## a short reproduction of the paper, into demo/
 	$(BIN)/fedbandit reproduce --quick --jobs $(JOBS) --out demo
@@ -39,6 +39,9 @@ test-browser: .venv/more ## the pages in a real browser; needs Chromium
 test-engines: .venv-engines/ready ## on the engines of others, in an environment of its own; SHORT=1 for what CI runs
 	.venv-engines/bin/python -m pytest -p no:cacheprovider -m engines $(if $(SHORT),-k short) tests/engines
 
+notebooks: .venv/more ## the notebooks in examples/notebooks with their output, into notebooks/
+	$(BIN)/python tools/notebooks.py notebooks
+
 site: .venv/more ## the guide as pages, into site/; every block of code in it is run
 	$(BIN)/pytest -m docs
 	$(BIN)/zensical build --strict --config-file mkdocs.yml
@@ -63,4 +66,4 @@ bench: .venv/ready ## performance as ratios, into benchmarks/results.md
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and what the demo wrote
-	rm -rf .venv .venv-engines .venv-obp demo site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-engines .venv-obp demo notebooks site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
