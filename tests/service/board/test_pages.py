@@ -15,6 +15,7 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.messages import Upload
 from fedbandit.core.statistics import Estimates, Rewards, Statistics
+from fedbandit.service.access.sessions import parent_of
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.app import app_of, watching_app
 from fedbandit.service.private import private_coordinator
@@ -60,6 +61,11 @@ def sign_in(client: TestClient, secret: str) -> Any:
     return client.post("/board/sign-in", data={"token": secret}, follow_redirects=False)
 
 
+def use_cookie(client: TestClient, value: str) -> None:
+    client.cookies.clear()
+    client.cookies.set("fedbandit_board", value)
+
+
 PAGES = ("/", "/board/models", "/board/models/news", "/board/events")
 
 
@@ -69,8 +75,8 @@ def test_without_a_session_there_is_a_form_and_no_number(client: TestClient) -> 
     assert "Admin token" in shown.text
     for path in PAGES[1:]:
         assert client.get(path).status_code == 401
-    for cookie in ("", "x", "Ym9zcw.9999999999." + "0" * 64):
-        client.cookies.set("fedbandit_board", cookie)
+    for cookie in ("", "x", "board-00000000 of boss"):
+        use_cookie(client, cookie)
         assert client.get("/board/models").status_code == 401
 
 
@@ -82,7 +88,28 @@ def test_an_admins_token_begins_a_session(url: str, client: TestClient) -> None:
         assert flag in cookie
     assert "Admin token" not in client.get("/").text
     assert [each["name"] for each in client.get("/board/models").json()] == ["news"]
+    secret = client.cookies["fedbandit_board"]
     client.post("/board/sign-out")
+    use_cookie(client, secret)  # it is over, not only forgotten here
+    assert client.get("/board/models").status_code == 401
+
+
+def test_a_stolen_store_opens_no_session(url: str, signed_in: TestClient) -> None:
+    store = open_store(url)
+    stored = [each.digest.hex() for each in store.tokens()]
+    store.close()
+    assert signed_in.cookies["fedbandit_board"] not in stored
+    for each in stored:
+        use_cookie(signed_in, each)
+        assert signed_in.get("/board/models").status_code == 401
+
+
+def test_a_cookie_is_a_session_and_no_other_token(url: str, client: TestClient) -> None:
+    boss = make_token(url, model=None, agent=None)
+    sign_in(client, boss)
+    session = client.cookies["fedbandit_board"]
+    assert sign_in(client, session).status_code == 401  # no session from a session
+    use_cookie(client, boss)
     assert client.get("/board/models").status_code == 401
 
 
@@ -100,7 +127,7 @@ def test_other_tokens_begin_none(client: TestClient, url: str, secret: str) -> N
 def test_a_session_ends_with_its_token(url: str, signed_in: TestClient) -> None:
     assert signed_in.get("/board/models").status_code == 200
     store = open_store(url)
-    store.revoke(store.tokens()[0].name)
+    store.revoke(next(each.name for each in store.tokens() if parent_of(each) is None))
     store.close()
     assert signed_in.get("/board/models").status_code == 401
 
@@ -108,7 +135,7 @@ def test_a_session_ends_with_its_token(url: str, signed_in: TestClient) -> None:
 def test_a_session_outlives_a_restart(url: str, signed_in: TestClient) -> None:
     cookie = signed_in.cookies["fedbandit_board"]
     with client_of(url, TOKENS) as again:
-        again.cookies.set("fedbandit_board", cookie)
+        use_cookie(again, cookie)
         assert again.get("/board/models").status_code == 200
 
 

@@ -95,8 +95,9 @@ class _Pages:
         return response
 
     async def sign_out(self, request: Request) -> Response:
-        """End the session in this browser."""
+        """End the session."""
         _check_origin(request)
+        await self._coordinator.authentication.end_session(request.cookies.get(_COOKIE, ""))
         response = RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=PAGE_HEADERS)
         _set_cookie(response, request, "", 0)
         return response
