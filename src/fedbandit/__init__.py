@@ -1,7 +1,8 @@
 """Federated contextual linear bandits that send sketches, not data.
 
-A *recipe* is an algorithm with its parameters; ``simulate`` plays it on a *world*. ``connect``
-makes an agent on a device that learns with others by way of a coordinator.
+A *recipe* is an algorithm with its parameters; ``simulate`` plays it on a *world*. ``Learner``
+learns on one machine; ``connect`` makes an agent on a device that learns with others by way of a
+coordinator.
 
 >>> import fedbandit as fb
 >>> world = fb.worlds.Synthetic(dimension=5, arms=3, agents=2, seed=0)
@@ -16,6 +17,7 @@ from fedbandit import errors, worlds
 from fedbandit.core import theory
 from fedbandit.core.agent import Agent
 from fedbandit.core.fsclb import FSCLB
+from fedbandit.core.learner import Learner
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Collect, Directed, Download, Upload
 from fedbandit.core.parts.drawn import Mixed, Thompson
@@ -34,6 +36,8 @@ from fedbandit.core.recipes import (
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.core.theory import Bounds
+from fedbandit.features.spec import Features
+from fedbandit.independent import Independent
 from fedbandit.simulation import Trace, simulate
 from fedbandit.worlds import Round, World
 
@@ -57,8 +61,11 @@ __all__ = [
     "Directed",
     "DisLinUCB",
     "Download",
+    "Features",
     "FedLinUCB",
     "Gram",
+    "Independent",
+    "Learner",
     "LinUCB",
     "Mixed",
     "Random",

@@ -3,28 +3,31 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from math import inf
 from threading import TIMEOUT_MAX, RLock
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from weakref import finalize
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedbandit.client.decisions import Decision
+from fedbandit.client.decisions import Basis, Decision, Place
 from fedbandit.client.delivery.background import BackgroundThread
 from fedbandit.client.delivery.delivery import Delivery
+from fedbandit.client.slate import Pick, offered_of, picks, scores, with_all_arms
 from fedbandit.client.state.agent_state import AgentState
 from fedbandit.client.state.decision_log import closed
 from fedbandit.client.status import Status
 from fedbandit.client.transport import Transport
-from fedbandit.core.checks import checked_arms
+from fedbandit.core.checks import checked_arms, whole
+from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.kernels.sparse import SparseArms, SparseLike
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidParameter, OutputError, complaint
+from fedbandit.features.encoder import Encoded, Encoder
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +38,8 @@ _GRACE = 0.2
 class ConnectedAgent:
     """Decide, reward, sync, close; made by ``fedbandit.connect``. Thread-safe.
 
+    ``encoder`` makes arms of named features, and has seen those of all decisions.
+
     Deciding reads a frozen policy and holds a lock only to record the decision: it waits neither
     for the network nor for what is being learned.
     """
@@ -44,6 +49,7 @@ class ConnectedAgent:
         self._delivery = Delivery(state, transport)
         self._background = BackgroundThread(self._delivery, name=f"fedbandit {state.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(state.log.number + 1)
+        self.encoder = Encoder(state.recipe.parts.features, state.recipe.dimension)
         self._closed, self._ending = False, RLock()
         self._background.start()
         if state.state_dir is None:
@@ -54,38 +60,107 @@ class ConnectedAgent:
         """The model's recipe; ``recipe.dimension`` is the length of an arm."""
         return self._state.recipe
 
+    @property
+    def theta(self) -> Array:
+        """A copy of the estimate of theta* that it decides with now (d)."""
+        return self._state.policy.theta.copy()
+
     def decide(
-        self, arms: ArrayLike | SparseLike, *, id: str | None = None, defer: bool = False
+        self,
+        arms: ArrayLike | SparseLike | Encoded | None = None,
+        *,
+        context: object = None,
+        actions: object = None,
+        exclude: Iterable[int | str] = (),
+        top: int = 1,
+        id: str | None = None,
+        defer: bool = False,
     ) -> Decision:
         """Choose one of the arms (K x d) and remember the decision until it is rewarded.
+
+        In place of arms: ``actions``, a list of dicts or a frame of pandas or polars with one
+        action a row, and the ``context`` that they are chosen in, a dict or one row; ``"id"`` names
+        an action (docs/features.md). ``exclude``: indices or ids of arms that must not be chosen.
+
+        ``top``: fill as many places, the best first. ``Decision.places`` has an id for each: give a
+        reward to those that were looked at. The places after the first are deferred.
 
         ``id`` is chosen by the caller, or made up if left out. One that is open, or among the
         latest 4,096 that were settled, raises DuplicateDecision. ``defer``: the decision may never
         be put into effect, and counts only once it is activated or rewarded.
         """
         self._check_open()
-        policy = self._state.policy
-        number = next(self._numbers)
-        given = checked_arms(arms, len(policy.theta))
-        rule, chance = self.recipe.parts.choice, self._state.chance
-        chosen = rule.choose(policy, given, chance, number)
-        probabilities = rule.probabilities(policy, chosen, chance, number)
-        shown = chosen.arms
-        arm = np.array(shown[chosen.arm])
-        self._state.check_arm(arm)
-        name = f"{self._run}-{number}" if id is None else id
-        self._state.log.decide(name, arm, active=not defer, chosen=id is not None, number=number)
-        mean = shown.times(policy.theta) if isinstance(shown, SparseArms) else shown @ policy.theta
-        bonus = policy.radius * np.sqrt(chosen.squared_widths)
+        given, encoded = self._read(arms, context, actions)
+        policy, rule, chance = self._state.policy, self.recipe.parts.choice, self._state.chance
+        ids = (None,) * len(given) if encoded is None else encoded.ids
+        made, chosen = picks(
+            rule,
+            policy,
+            given,
+            chance=chance,
+            number=self._numbers.__next__,
+            offered=offered_of(len(given), ids, exclude),
+            top=whole("top", top, least=1),
+        )
+        first = made[0]
+        if len(first.offered) < len(given):
+            chosen = with_all_arms(policy, given, first.index)
+        name = f"{self._run}-{first.number}" if id is None else id
+        places = tuple(
+            Place(
+                f"{name}:{k}" if k else name,
+                pick.index,
+                float(pick.probabilities[pick.index]),
+                ids[pick.index],
+            )
+            for k, pick in enumerate(made)
+        )
+        self._record(places, made, chosen.arms, active=not defer, named=id is not None)
+        mean, bonus = scores(policy, chosen)
         return Decision(
             name,
-            chosen.arm,
+            first.index,
             mean,
             bonus,
-            float(probabilities[chosen.arm]),
-            probabilities,
+            places[0].probability,
+            first.probabilities,
             estimated=not rule.exact,
+            action=ids[first.index],
+            places=places,
+            basis=Basis(policy, rule, chance, first, chosen.arms, encoded),
         )
+
+    def _read(
+        self, arms: ArrayLike | SparseLike | Encoded | None, context: object, actions: object
+    ) -> tuple[Array | SparseArms, Encoded | None]:
+        """Return the arms, and the names behind them if actions were given."""
+        if arms is None and actions is not None:
+            arms = self.encoder.encode(context, actions)
+        elif arms is None or actions is not None or context is not None:
+            got = "neither" if arms is None else "arms, and actions or a context"
+            fix = "Give arms alone, or actions with or without a context."
+            raise InvalidParameter(
+                complaint("decide", got=got, expected="arms, or actions by name", fix=fix)
+            )
+        encoded = arms if isinstance(arms, Encoded) else None
+        numbers = arms.arms if isinstance(arms, Encoded) else arms
+        return checked_arms(numbers, self.recipe.dimension), encoded
+
+    def _record(
+        self, places: Sequence[Place], made: Sequence[Pick], arms: Any, *, active: bool, named: bool
+    ) -> None:
+        """Write the places to the journal, the last one first: its id is the longest."""
+        played = [np.array(arms[place.index]) for place in places]
+        for arm in played:
+            self._state.check_arm(arm)
+        for k in reversed(range(len(places))):
+            self._state.log.decide(
+                places[k].id,
+                played[k],
+                active=active and k == 0,
+                chosen=named,
+                number=made[k].number,
+            )
 
     def activate(self, id: str) -> None:
         """Put a deferred decision into effect; it waits for its reward from now on."""
