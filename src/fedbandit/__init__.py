@@ -43,6 +43,8 @@ from fedbandit.worlds import Round, World
 
 if TYPE_CHECKING:
     from fedbandit.client import ConnectedAgent, Decision, connect, enrol, renew
+    from fedbandit.logs import LogTo
+    from fedbandit.offline import evaluate
 
 __version__ = "0.1.0"
 
@@ -67,6 +69,7 @@ __all__ = [
     "Independent",
     "Learner",
     "LinUCB",
+    "LogTo",
     "Mixed",
     "Random",
     "Recipe",
@@ -82,6 +85,7 @@ __all__ = [
     "connect",
     "enrol",
     "errors",
+    "evaluate",
     "renew",
     "simulate",
     "theory",
@@ -90,11 +94,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import the client, for agents on devices, at first use: simulations do not need it."""
+    """Import agents on devices, logs and their evaluation at first use: most need none of them."""
     if name in ("ConnectedAgent", "Decision", "connect", "enrol", "renew"):
         from fedbandit import client
 
         return getattr(client, name)
+    if name == "LogTo":
+        from fedbandit.logs import LogTo
+
+        return LogTo
+    if name == "evaluate":
+        from fedbandit.offline import evaluate
+
+        return evaluate
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

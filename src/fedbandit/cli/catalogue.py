@@ -7,8 +7,10 @@ from fedbandit.cli.commands.advise import ADVISE
 from fedbandit.cli.commands.agent import AGENT
 from fedbandit.cli.commands.beyond import BEYOND
 from fedbandit.cli.commands.edge import EDGE
+from fedbandit.cli.commands.evaluate import EVALUATE
 from fedbandit.cli.commands.fleet import FLEET
 from fedbandit.cli.commands.listing import LIST
+from fedbandit.cli.commands.log import LOG
 from fedbandit.cli.commands.model import MODEL
 from fedbandit.cli.commands.plot import PLOT
 from fedbandit.cli.commands.reproduce import REPRODUCE
@@ -22,6 +24,7 @@ from fedbandit.cli.quickstart.quickstart import QUICKSTART
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
     "Learn together": (QUICKSTART, MODEL, TOKEN, SERVE, EDGE, AGENT, FLEET),
+    "Judge decisions": (LOG, EVALUATE),
     "Compare": (REPRODUCE, BEYOND, ADVISE, RUN, PLOT, LIST),
     "Find your way": (DOCTOR, COMPLETION, HELP),
 }

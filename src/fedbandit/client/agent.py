@@ -14,9 +14,12 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedbandit.client.decisions import Basis, Decision, Place
+from fedbandit.client.decisions import Basis, Decision, Place, places_of
 from fedbandit.client.delivery.background import BackgroundThread
 from fedbandit.client.delivery.delivery import Delivery
+from fedbandit.client.explaining import Explanation, explain
+from fedbandit.client.notes import Made, Notes, baseline_of
+from fedbandit.client.past import past_observations
 from fedbandit.client.slate import Pick, offered_of, picks, scores, with_all_arms
 from fedbandit.client.state.agent_state import AgentState
 from fedbandit.client.state.decision_log import closed
@@ -26,8 +29,10 @@ from fedbandit.core.checks import checked_arms, whole
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.kernels.sparse import SparseArms, SparseLike
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.weights import Weight, weights_of
 from fedbandit.errors import InvalidParameter, OutputError, complaint
 from fedbandit.features.encoder import Encoded, Encoder
+from fedbandit.logs.writer import LogWriter
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +49,11 @@ class ConnectedAgent:
     for the network nor for what is being learned.
     """
 
-    def __init__(self, state: AgentState, transport: Transport) -> None:
-        self._state = state
+    def __init__(
+        self, state: AgentState, transport: Transport, log: LogWriter | None = None
+    ) -> None:
+        self._state, self._notes = state, Notes(log)
+        state.on_default = self._notes.defaulted
         self._delivery = Delivery(state, transport)
         self._background = BackgroundThread(self._delivery, name=f"fedbandit {state.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(state.log.number + 1)
@@ -73,6 +81,8 @@ class ConnectedAgent:
         actions: object = None,
         exclude: Iterable[int | str] = (),
         top: int = 1,
+        baseline: int | str | None = None,
+        baseline_probability: float = 1.0,
         id: str | None = None,
         defer: bool = False,
     ) -> Decision:
@@ -85,6 +95,11 @@ class ConnectedAgent:
         ``top``: fill as many places, the best first. ``Decision.places`` has an id for each: give a
         reward to those that were looked at. The places after the first are deferred.
 
+        ``baseline``: shadow mode. The arm (its index, or the action's id) that your own rule takes
+        is what happens; the agent learns from its reward, and ``Decision.preferred`` is what it
+        would have done. ``status().shadow`` compares the two. ``baseline_probability``: that with
+        which your rule took it, if it leaves something to chance.
+
         ``id`` is chosen by the caller, or made up if left out. One that is open, or among the
         latest 4,096 that were settled, raises DuplicateDecision. ``defer``: the decision may never
         be put into effect, and counts only once it is activated or rewarded.
@@ -93,40 +108,41 @@ class ConnectedAgent:
         given, encoded = self._read(arms, context, actions)
         policy, rule, chance = self._state.policy, self.recipe.parts.choice, self._state.chance
         ids = (None,) * len(given) if encoded is None else encoded.ids
+        offered = offered_of(len(given), ids, exclude)
+        shadow = baseline_of(baseline, baseline_probability, ids, offered)
         made, chosen = picks(
             rule,
             policy,
             given,
             chance=chance,
             number=self._numbers.__next__,
-            offered=offered_of(len(given), ids, exclude),
-            top=whole("top", top, least=1),
+            offered=offered,
+            top=whole("top", top, least=1, most=None if shadow is None else 1),
         )
         first = made[0]
         if len(first.offered) < len(given):
             chosen = with_all_arms(policy, given, first.index)
         name = f"{self._run}-{first.number}" if id is None else id
-        places = tuple(
-            Place(
-                f"{name}:{k}" if k else name,
-                pick.index,
-                float(pick.probabilities[pick.index]),
-                ids[pick.index],
-            )
-            for k, pick in enumerate(made)
-        )
+        places = places_of(name, made, ids)
+        if shadow is not None:
+            places = (Place(name, shadow.index, shadow.probability, ids[shadow.index]),)
         self._record(places, made, chosen.arms, active=not defer, named=id is not None)
         mean, bonus = scores(policy, chosen)
+        version, arms_shown = self._state.version, chosen.arms
+        self._notes.decided(
+            Made(places, made, arms_shown, mean, bonus, encoded, not defer, shadow, version)
+        )
         return Decision(
             name,
-            first.index,
+            places[0].index,
             mean,
             bonus,
             places[0].probability,
             first.probabilities,
             estimated=not rule.exact,
-            action=ids[first.index],
+            action=places[0].action,
             places=places,
+            preferred=None if shadow is None else first.index,
             basis=Basis(policy, rule, chance, first, chosen.arms, encoded),
         )
 
@@ -162,10 +178,35 @@ class ConnectedAgent:
                 number=made[k].number,
             )
 
+    def explain(self, decision: Decision) -> Explanation:
+        """Return why a decision is what it is; print it for a text.
+
+        What each feature adds to the score, what is added for the unknown, the runner-up, and what
+        it would need to win. By name where features were given by name.
+        """
+        return explain(decision)
+
+    def weights(self) -> list[Weight]:
+        """Return what was learned, by name, the largest weights first, with intervals.
+
+        Of the features, and pairs of features, that this agent has seen by name; of coordinates if
+        there were none.
+        """
+        policy, terms = self._state.policy, self.encoder.terms()
+        return weights_of(
+            policy.reading,
+            policy.theta,
+            ridge=self.recipe.parts.memory.ridge,
+            noise=self._state.noise,
+            radius=policy.radius,
+            terms=terms or None,
+        )
+
     def activate(self, id: str) -> None:
         """Put a deferred decision into effect; it waits for its reward from now on."""
         self._check_open()
         self._state.log.activate(id)
+        self._notes.activated(id)
 
     def reward(self, id: str, value: float) -> None:
         """Give a decision its reward, once. With a state_dir it then survives a crash.
@@ -176,8 +217,23 @@ class ConnectedAgent:
         """
         self._check_open()
         due = self._state.reward(id, value)
+        self._notes.rewarded(id, float(value))
         if due or self._state.log.too_long:
             self._background.wake()
+
+    def learn(self, arms: ArrayLike | SparseLike, rewards: ArrayLike) -> int:
+        """Learn from past observations: arms that were played (n x d) and their rewards (n).
+
+        They become part of uploads like any other. Returns how many were learned: all, or 0 if the
+        same arms and rewards were given before (also before a restart, if there is a state_dir).
+        Raises, and learns nothing, if one of them is not valid.
+        """
+        self._check_open()
+        played, paid, digest = past_observations(arms, rewards, self.recipe.dimension)
+        learned, due = self._state.learn(played, paid, digest)
+        if due:
+            self._background.wake()
+        return learned
 
     def sync(self, *, everything: bool = False, timeout: float = 10.0) -> bool:
         """Deliver what is due and wait for the answer; return whether all was delivered in time.
@@ -198,6 +254,8 @@ class ConnectedAgent:
             bytes_down=self._delivery.bytes_down,
             trouble=self._trouble(),
             retry_in=self._background.retry_in,
+            log_lost=self._notes.lost,
+            shadow=self._notes.shadow,
         )
 
     def close(self, *, flush: bool | None = None, timeout: float = 10.0) -> bool:
@@ -267,6 +325,7 @@ class ConnectedAgent:
 
     def _release(self) -> None:
         self._state.close()
+        self._notes.close()
         if self._state.state_dir is None and (lost := self._state.undelivered):
             _log.warning("%s: %d observations are lost", self._state.who, lost)
 

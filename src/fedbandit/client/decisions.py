@@ -2,7 +2,7 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,7 +66,8 @@ class Decision:
     estimates, by 1,001 draws, as Thompson sampling has no formula for them; else they are exact.
     ``action``: the id of the chosen action, if actions were named. ``places``: the arms in order,
     the one in ``index`` first; ``decide(top=...)`` asks for more than one. ``basis``: what it was
-    decided with, for ``ConnectedAgent.explain``.
+    decided with, for ``ConnectedAgent.explain``. ``preferred``: in shadow mode, what the agent
+    would have chosen, while ``index`` and ``probability`` are the baseline's; None elsewhere.
     """
 
     id: str
@@ -79,6 +80,20 @@ class Decision:
     action: str | None = None
     places: tuple["Place", ...] = ()
     basis: "Basis | None" = field(default=None, repr=False)
+    preferred: int | None = None
+
+
+def places_of(name: str, made: Sequence["Pick"], ids: Sequence[str | None]) -> tuple[Place, ...]:
+    """Return the places of a decision, from the pick of each and the ids of all actions."""
+    return tuple(
+        Place(
+            f"{name}:{k}" if k else name,
+            pick.index,
+            float(pick.probabilities[pick.index]),
+            ids[pick.index],
+        )
+        for k, pick in enumerate(made)
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

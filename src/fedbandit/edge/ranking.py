@@ -65,7 +65,8 @@ class RankResponse(msgspec.Struct, frozen=True, rename="camel"):
     """The chosen action, and all actions, the chosen one first, then by their scores.
 
     ``places``: the actions to show, the chosen one first. ``estimatedProbabilities``: probabilities
-    are estimates by draws, as Thompson sampling has them.
+    are estimates by draws, as Thompson sampling has them. ``preferredActionId``: in shadow mode,
+    what the agent would have chosen.
     """
 
     event_id: str
@@ -73,6 +74,7 @@ class RankResponse(msgspec.Struct, frozen=True, rename="camel"):
     ranking: list[Ranked]
     estimated_probabilities: bool
     places: list[Placed]
+    preferred_action_id: str | None = None
 
 
 class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,19 +83,25 @@ class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: float
 
 
-def rank(agent: ConnectedAgent, request: RankRequest) -> RankResponse:
-    """Choose an action; raise InvalidArms if its features cannot be used."""
+def rank(agent: ConnectedAgent, request: RankRequest, *, shadow: bool = False) -> RankResponse:
+    """Choose an action; raise InvalidArms if its features cannot be used.
+
+    ``shadow``: the first action that is not excluded is what happens, as in Personalizer's
+    apprentice mode; ``preferredActionId`` is what the agent would have chosen.
+    """
     actions = _allowed(request)
     decision = agent.decide(
         _arms(agent, request.context_features, actions),
         id=request.event_id,
         defer=bool(request.defer_activation),
         top=request.top or 1,
+        baseline=0 if shadow else None,
     )
     ids = [action.id for action in actions]
     places = [Placed(each.id, ids[each.index], each.probability) for each in decision.places]
     chosen, ranking = ids[decision.index], _ranking(decision, ids)
-    return RankResponse(decision.id, chosen, ranking, decision.estimated, places)
+    own = None if decision.preferred is None else ids[decision.preferred]
+    return RankResponse(decision.id, chosen, ranking, decision.estimated, places, own)
 
 
 def _allowed(request: RankRequest) -> list[Action]:

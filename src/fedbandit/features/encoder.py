@@ -19,13 +19,17 @@ MOST_PAIRS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """The arms (K x d) of a decision, the ids of its actions, and the names behind the arms."""
+    """The arms (K x d) of a decision, the ids of its actions, and the names behind the arms.
+
+    ``given``: the features of the context, and those of each action, as they came.
+    """
 
     arms: Array
     ids: tuple[str | None, ...]
     context: Named
     actions: tuple[Named, ...]
     features: Features
+    given: tuple[object, tuple[object, ...]] = (None, ())
 
     def terms(self, action: int) -> list[Term]:
         """Return the terms whose sum is the arm of an action."""
@@ -86,7 +90,8 @@ class Encoder:
             raise InvalidArms(complaint(fields[1], got=got, expected=expected, fix=fix))
         arms = np.stack([arm_of(known, each, self._dimension, self._features) for each in made])
         self._seen.note(known, made)
-        return Encoded(arms, tuple(ids), known, made, self._features)
+        given = context, tuple(actions)
+        return Encoded(arms, tuple(ids), known, made, self._features, given)
 
     def report(self) -> Report:
         """Return what was seen so far: terms, collisions, what did not fit, what drowns others."""

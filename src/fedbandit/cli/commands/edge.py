@@ -17,10 +17,11 @@ from fedbandit.cli.serving import (
     announce,
     log_to_stderr,
 )
-from fedbandit.cli.values import above_zero, number_or_none, positive
+from fedbandit.cli.values import above_zero, directory, number_or_none, positive
 from fedbandit.errors import InvalidParameter, complaint
 
 if TYPE_CHECKING:
+    from fedbandit.logs import LogTo
     from fedbandit.service.http.address import Address
 
 _log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ def _define(add: Add) -> None:
     add("--certificate", metavar="PEM", help=told)
     add_state_dir(add)
     _define_rewards(add)
+    _define_log(add)
     add_trust(add)
     told = "allow other addresses than loopback; a sidecar has no tokens and no TLS"
     add("--insecure", action="store_true", help=told)
@@ -77,6 +79,28 @@ def _define_rewards(add: Add) -> None:
         help="what an acknowledged reward survives: a crash of the process (default), or of the "
         "machine (slower: every reward waits for the disk)",
     )
+
+
+def _define_log(add: Add) -> None:
+    told = "directory for a log of decisions and rewards, which stays here (docs/logs.md)"
+    add("--log", type=directory, metavar="DIR", help=told)
+    told = "megabytes of the log that are kept; older files are deleted (default: 1024)"
+    add("--log-megabytes", type=positive, default=1024, metavar="N", help=told)
+    told = "turn closed files of the log into Parquet (needs pyarrow)"
+    add("--log-parquet", action="store_true", help=told)
+    told = "shadow mode: the first action of each request is what your own rule takes, and is the "
+    told += "answer; /healthz and /metrics say how the agent compares"
+    add("--shadow", action="store_true", help=told)
+
+
+def _log_to(arguments: Namespace) -> "LogTo | None":
+    from fedbandit.logs import LogTo
+
+    if arguments.log is None:
+        return None
+    total = arguments.log_megabytes * 2**20
+    each = min(64 * 2**20, total // 4)
+    return LogTo(arguments.log, each, total, parquet=arguments.log_parquet)
 
 
 def _execute(arguments: Namespace) -> None:
@@ -105,6 +129,7 @@ def _execute(arguments: Namespace) -> None:
         cafile=arguments.cafile,
         certificate=arguments.certificate,
         insecure=arguments.insecure_coordinator,
+        log=_log_to(arguments),
     )
     serve(
         agent,
@@ -112,6 +137,7 @@ def _execute(arguments: Namespace) -> None:
         port=address.port,
         allowed=arguments.allow_host,
         patience=Patience(idle=arguments.idle_seconds),
+        shadow=arguments.shadow,
         announce=announce("ranking"),
     )
 
