@@ -5,6 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from fedbandit.cli.command import Add, Command
+from fedbandit.cli.reporting import add_json, report, say
 
 EXAMPLE = """\
 fedbandit log convert decisions/ --to vw --out decisions.vw
@@ -29,13 +30,23 @@ def _define_convert(add: Add) -> None:
     told = "ndjson (default), parquet, vw or personalizer, which vw reads with --dsjson"
     add("--to", default="ndjson", metavar="FORMAT", help=told)
     add("--out", type=Path, required=True, metavar="FILE", help="new file to write")
+    add_json(add)
+
+
+def _define_show(add: Add) -> None:
+    add_logs(add)
+    add_json(add)
 
 
 def _convert(arguments: Namespace) -> None:
     from fedbandit.logs import convert
 
     tally = convert(arguments.logs, arguments.out, to=arguments.to, source=arguments.source)
-    print(f"{arguments.out}: {tally.events:,} events")
+    report(
+        arguments,
+        lambda: {"file": arguments.out, "events": tally.events, "left_out": tally.skipped},
+        lambda: print(f"{arguments.out}: {tally.events:,} events"),
+    )
     for line in tally.sentences():
         print(line, file=sys.stderr)
 
@@ -51,12 +62,25 @@ def _show(arguments: Namespace) -> None:
         if len(agents) < 1000:
             agents.add(event.agent)
     events, head = reader.tally.events, reader.head
-    if head is not None and head.recipe:
-        print(f"model {head.model}, {head.recipe}, agents {', '.join(sorted(agents)[:5])}")
     mean = total / events if events else float("nan")
-    print(f"{events:,} decisions with rewards; mean {mean:.4g}; least probability {least:.3g}")
-    for line in reader.tally.sentences():
-        print(line)
+
+    def show() -> None:
+        if head is not None and head.recipe:
+            say(f"model {head.model}, {head.recipe}, agents {', '.join(sorted(agents)[:5])}")
+        say(f"{events:,} decisions with rewards; mean {mean:.4g}; least probability {least:.3g}")
+        for line in reader.tally.sentences():
+            say(line)
+
+    found = {
+        "model": None if head is None else head.model,
+        "recipe": None if head is None else head.recipe,
+        "agents": sorted(agents),
+        "events": events,
+        "mean_reward": mean,
+        "least_probability": least,
+        "left_out": reader.tally.skipped,
+    }
+    report(arguments, lambda: found, show)
 
 
 LOG = Command(
@@ -68,6 +92,6 @@ LOG = Command(
         Command(
             "convert", "Write the events of logs in another format.", _define_convert, _convert
         ),
-        Command("show", "Count what logs hold, and what cannot be used.", add_logs, _show),
+        Command("show", "Count what logs hold, and what cannot be used.", _define_show, _show),
     ),
 )

@@ -6,6 +6,7 @@ from argparse import Namespace
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.commands.log import add_logs
 from fedbandit.cli.options import add_audit, add_store, audited, opened_store
+from fedbandit.cli.reporting import add_json, report, say
 
 
 def _define(add: Add) -> None:
@@ -13,6 +14,7 @@ def _define(add: Add) -> None:
     add_logs(add)
     add_store(add)
     add_audit(add)
+    add_json(add)
 
 
 def _warm(arguments: Namespace) -> None:
@@ -28,8 +30,13 @@ def _warm(arguments: Namespace) -> None:
     audited(
         arguments, "model warmed", model=arguments.name, agent=done.agent, observations=done.new
     )
-    print(f"{arguments.name}: {done.new:,} observations merged as {done.agent}", end="")
-    print(f"; {done.before:,} were there already" if done.before else "")
+    already = f"; {done.before:,} were there already" if done.before else ""
+    found = {"model": arguments.name, "agent": done.agent}
+    report(
+        arguments,
+        lambda: {**found, "observations": done.new, "there_already": done.before},
+        lambda: say(f"{arguments.name}: {done.new:,} observations merged as {done.agent}{already}"),
+    )
     for line in logs.tally.sentences():
         print(line, file=sys.stderr)
 
