@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: open-bandit demo test test-browser bench chaos load clean
+.PHONY: demo test test-browser site notebooks open-bandit bench chaos load clean
 
 demo: .venv/ready ## a short reproduction of the paper, into demo/
 	$(BIN)/fedbandit reproduce --quick --jobs $(JOBS) --out demo
@@ -30,6 +30,10 @@ test: .venv/ready ## every check
 test-browser: .venv/more ## the pages in a real browser; needs Chromium
 	$(BIN)/pytest -m browser
 
+site: .venv/more ## the guide as pages, into site/; every block of code in it is run
+	$(BIN)/pytest -m docs
+	$(BIN)/zensical build --strict --config-file mkdocs.yml
+
 chaos: .venv/ready ## the fault and fuzz suites in full, about half an hour
 	$(BIN)/pytest -n $(JOBS) -m chaos
 	$(BIN)/python tools/fuzz_wire.py -runs=1000000 -max_len=600
@@ -50,4 +54,4 @@ bench: .venv/ready ## performance as ratios, into benchmarks/results.md
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and what the demo wrote
-	rm -rf .venv .venv-obp demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-obp demo site notebooks .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

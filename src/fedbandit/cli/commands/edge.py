@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
-from fedbandit.cli.options import add_state_dir, add_trust
+from fedbandit.cli.options import COORDINATOR, add_state_dir, add_trust
 from fedbandit.cli.serving import (
     add_allow_host,
     add_idle_seconds,
@@ -27,18 +27,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 VARIABLE = "FEDBANDIT_TOKEN"
-COORDINATOR = "http://127.0.0.1:8400"
+STOP_SECONDS = 30.0
+"""Longer than a sidecar takes to stop: requests that run, then what is due."""
 EXAMPLE = """\
 fedbandit edge --model news --coordinator http://127.0.0.1:8400 --state-dir edge-state
 
 Then any program on this machine asks for decisions and reports rewards in JSON:
 
-  curl -s localhost:8401/rank -H 'Content-Type: application/json' -d '
-    {"contextFeatures": [{"time": "morning"}],
-     "actions": [{"id": "a", "features": [{"topic": "sport"}]},
-                 {"id": "b", "features": [{"topic": "politics"}]}]}'
-  curl -s localhost:8401/events/EVENT_ID/reward -H 'Content-Type: application/json' \\
-    -d '{"value": 1}'"""
+  json='Content-Type: application/json'
+  curl -s localhost:8401/rank -H "$json" -d '{
+    "eventId": "visit-81",
+    "contextFeatures": [{"time": "morning"}],
+    "actions": [
+      {"id": "a", "features": [{"topic": "sport"}]},
+      {"id": "b", "features": [{"topic": "politics"}]}]}'
+  curl -s localhost:8401/events/visit-81/reward \\
+    -H "$json" -d '{"value": 1}'"""
 
 
 def _define(add: Add) -> None:
@@ -110,6 +114,8 @@ def _execute(arguments: Namespace) -> None:
     log_to_stderr()
     if arguments.state_dir is None:
         _log.warning("no --state-dir: what is not delivered is lost when this process ends")
+    else:
+        _wait_for(arguments.state_dir)
     agent = connect(
         arguments.coordinator,
         model=arguments.model,
@@ -134,6 +140,15 @@ def _execute(arguments: Namespace) -> None:
         shadow=arguments.shadow,
         announce=announce("ranking"),
     )
+
+
+def _wait_for(state_dir: Path) -> None:
+    """Give a sidecar that was told to stop just now the time to finish."""
+    from fedbandit.client.state.directory import wait_until_free
+
+    if not wait_until_free(state_dir, seconds=0.0):
+        _log.info("%s is in use: waiting for the process that has it", state_dir)
+        wait_until_free(state_dir, seconds=STOP_SECONDS)
 
 
 def _check_exposure(address: "Address", *, insecure: bool) -> None:
