@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from fedbandit.client.decisions import Basis, Decision, Place, places_of
 from fedbandit.client.delivery.background import BackgroundThread
 from fedbandit.client.delivery.delivery import Delivery
+from fedbandit.client.explaining import Explanation, explain
 from fedbandit.client.notes import Made, Notes, baseline_of
 from fedbandit.client.past import past_observations
 from fedbandit.client.slate import Pick, offered_of, picks, scores, with_all_arms
@@ -28,6 +29,7 @@ from fedbandit.core.checks import checked_arms, whole
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.kernels.sparse import SparseArms, SparseLike
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.weights import Weight, weights_of
 from fedbandit.errors import InvalidParameter, OutputError, complaint
 from fedbandit.features.encoder import Encoded, Encoder
 from fedbandit.logs.writer import LogWriter
@@ -175,6 +177,30 @@ class ConnectedAgent:
                 chosen=named,
                 number=made[k].number,
             )
+
+    def explain(self, decision: Decision) -> Explanation:
+        """Return why a decision is what it is; print it for a text.
+
+        What each feature adds to the score, what is added for the unknown, the runner-up, and what
+        it would need to win. By name where features were given by name.
+        """
+        return explain(decision)
+
+    def weights(self) -> list[Weight]:
+        """Return what was learned, by name, the largest weights first, with intervals.
+
+        Of the features, and pairs of features, that this agent has seen by name; of coordinates if
+        there were none.
+        """
+        policy, terms = self._state.policy, self.encoder.terms()
+        return weights_of(
+            policy.reading,
+            policy.theta,
+            ridge=self.recipe.parts.memory.ridge,
+            noise=self._state.noise,
+            radius=policy.radius,
+            terms=terms or None,
+        )
 
     def activate(self, id: str) -> None:
         """Put a deferred decision into effect; it waits for its reward from now on."""

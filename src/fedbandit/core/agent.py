@@ -42,6 +42,7 @@ from fedbandit.core.saved import (
     under,
 )
 from fedbandit.core.statistics import Base, RunningRewards, Statistics
+from fedbandit.core.weights import noise_of
 from fedbandit.errors import NothingLearned, OutOfOrder
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Agent:
         self._choose, self._learns = recipe.parts.choice.choose, recipe.parts.choice.learns
         self._plays_tapes = plays_tapes(recipe.parts)
         self._threshold = recipe.parts.trigger.threshold(0)  # the same for all counts if so
-        self.index, self._decisions = index, 0
+        self.index, self._decisions, self._chosen_at = index, 0, 0
         self._chosen: Chosen | None = None
         self._chosen_with: Policy | None = None
         self._rewards = RunningRewards()  # of what is pending
@@ -92,6 +93,11 @@ class Agent:
     def cut(self) -> int:
         """How many uploads in its base had a correction that was cut (``Statistics.cut``)."""
         return self._base.statistics.cut
+
+    @property
+    def noise(self) -> float:
+        """The deviation of rewards from what its base explains of them; NaN if not known."""
+        return noise_of(self._base)
 
     @property
     def theta(self) -> Array:
@@ -124,8 +130,8 @@ class Agent:
         if isnan(chosen.probability):
             if policy is None or policy is not self._policy:
                 return None
-            rule, number = self._parts.choice, self._decisions - 1
-            estimates = rule.probabilities(policy, chosen, self.index, number)
+            rule = self._parts.choice
+            estimates = rule.probabilities(policy, chosen, self.index, self._chosen_at)
             chosen.probability = float(estimates[chosen.arm])
         return chosen.probability
 
@@ -139,7 +145,7 @@ class Agent:
         """
         given, policy = checked_arms(arms, self._dimension), self._policy
         chosen = self._choose(policy, given, self.index, self._decisions, self._chosen)
-        self._chosen, self._chosen_with = chosen, policy
+        self._chosen, self._chosen_with, self._chosen_at = chosen, policy, self._decisions
         self._decisions += 1
         return chosen.arm
 

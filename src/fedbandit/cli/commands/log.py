@@ -107,8 +107,6 @@ LOG = Command(
             "convert", "Write the events of logs in another format.", _define_convert, _convert
         ),
         Command("show", "Count what logs hold, and what cannot be used.", _define_logs, _show),
-        Command(
-            "shadow", "Compare with the baseline of a log in shadow mode.", _define_logs, _shadow
-        ),
+        Command("shadow", "Compare agent and baseline of shadow mode.", _define_logs, _shadow),
     ),
 )

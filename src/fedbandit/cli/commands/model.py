@@ -19,6 +19,7 @@ from fedbandit.cli.models.rules import (
     rules_text,
 )
 from fedbandit.cli.models.warm import WARM
+from fedbandit.cli.models.weights import WEIGHTS
 from fedbandit.cli.options import add_audit, add_store, audited, opened_store
 from fedbandit.cli.reporting import add_json, report, say
 from fedbandit.cli.settings import add_set, settings
@@ -50,6 +51,7 @@ fedbandit model create shop --dimension 100 --set alpha=2 --set radius=0.3
 fedbandit model create paper --dimension 100 --recipe FSCLB --sketch-size 40
 fedbandit model list
 fedbandit model show news
+fedbandit model weights news --names names.json --top 10
 fedbandit model export news --out news.model
 fedbandit model import news.model --as news2
 fedbandit model warm news decisions/
@@ -382,6 +384,7 @@ MODEL = Command(
         Command("export", "Write a model and its tokens to a file.", _define_export, _export),
         Command("import", "Add a model from a file.", _define_import, _import),
         WARM,
+        WEIGHTS,
         *PAST_VERBS,
     ),
 )

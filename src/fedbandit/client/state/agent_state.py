@@ -115,6 +115,11 @@ class AgentState:
         return self._learner.policy
 
     @property
+    def noise(self) -> float:
+        """The deviation of rewards from what was learned of them; NaN if not known."""
+        return self._learner.noise
+
+    @property
     def cut(self) -> int:
         """How many uploads of the fleet had a correction that was cut."""
         return self._learner.cut

@@ -71,6 +71,11 @@ class Learner:
         return self._agent.version
 
     @property
+    def noise(self) -> float:
+        """The deviation of rewards from what was learned of them; NaN if not known."""
+        return self._agent.noise
+
+    @property
     def cut(self) -> int:
         """How many uploads of the fleet had a correction that was cut, by the last download."""
         return self._agent.cut
