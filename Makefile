@@ -42,6 +42,9 @@ chaos: .venv/ready ## the fault and fuzz suites in full, about half an hour
 load: .venv/ready ## a coordinator against an echo, 10,000 agents; MINUTES=30 soaks it afterwards
 	$(BIN)/python -m benchmarks.load --minutes $(or $(MINUTES),0)
 
+notebooks: .venv/more ## the notebooks, executed, into notebooks/; SHORT=1 for a short form
+	$(BIN)/python tools/run_notebooks.py notebooks $(if $(SHORT),--short)
+
 open-bandit: ## our estimates beside obp's on the Open Bandit Dataset's sample, in .venv-obp
 	$(PYTHON) -m venv .venv-obp
 	.venv-obp/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
