@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test test-browser site notebooks open-bandit bench chaos load clean
+.PHONY: demo test test-browser notebooks site open-bandit bench chaos load clean
 
 demo: .venv/ready ## a short reproduction of the paper, into demo/
 	$(BIN)/fedbandit reproduce --quick --jobs $(JOBS) --out demo
@@ -30,6 +30,9 @@ test: .venv/ready ## every check
 test-browser: .venv/more ## the pages in a real browser; needs Chromium
 	$(BIN)/pytest -m browser
 
+notebooks: .venv/more ## the notebooks in examples/notebooks with their output, into notebooks/; SHORT=1: shorter
+	$(if $(SHORT),FEDBANDIT_SHORT=1) OPENBLAS_NUM_THREADS=1 $(BIN)/python tools/notebooks.py notebooks
+
 site: .venv/more ## the guide as pages, into site/; every block of code in it is run
 	$(BIN)/pytest -m docs
 	$(BIN)/zensical build --strict --config-file mkdocs.yml
@@ -41,9 +44,6 @@ chaos: .venv/ready ## the fault and fuzz suites in full, about half an hour
 
 load: .venv/ready ## a coordinator against an echo, 10,000 agents; MINUTES=30 soaks it afterwards
 	$(BIN)/python -m benchmarks.load --minutes $(or $(MINUTES),0)
-
-notebooks: .venv/more ## the notebooks, executed, into notebooks/; SHORT=1 for a short form
-	$(BIN)/python tools/run_notebooks.py notebooks $(if $(SHORT),--short)
 
 open-bandit: ## our estimates beside obp's on the Open Bandit Dataset's sample, in .venv-obp
 	$(PYTHON) -m venv .venv-obp
@@ -57,4 +57,4 @@ bench: .venv/ready ## performance as ratios, into benchmarks/results.md
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and what the demo wrote
-	rm -rf .venv .venv-obp demo site notebooks .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-obp demo notebooks site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

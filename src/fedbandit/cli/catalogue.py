@@ -23,7 +23,7 @@ from fedbandit.cli.guidance.overview import HELP
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
     "Learn together": (MODEL, TOKEN, SERVE, EDGE, AGENT, FLEET),
-    "Judge by logs": (EVALUATE, LOG),
+    "Judge decisions": (LOG, EVALUATE),
     "Compare": (REPRODUCE, BEYOND, ADVISE, RUN, PLOT, LIST),
     "Find your way": (DOCTOR, COMPLETION, HELP),
 }

@@ -1,13 +1,8 @@
 # ---
 # jupyter:
 #   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
+#     text_representation: {extension: .py, format_name: percent}
+#   kernelspec: {display_name: Python 3, language: python, name: python3}
 # ---
 
 # %% [markdown]
@@ -31,8 +26,8 @@ import pandas as pd
 
 import fedbandit as fb
 
-ROOT = next(each for each in [Path.cwd(), *Path.cwd().parents] if (each / "examples").is_dir())
-sys.path.insert(0, str(ROOT / "examples"))
+here = [Path.cwd(), *Path.cwd().parents]
+sys.path.insert(0, str(next(each for each in here if (each / "examples").is_dir()) / "examples"))
 import shop_log
 from shop_log import PRODUCTS
 
@@ -91,8 +86,9 @@ pd.DataFrame(
 # would have gained.
 
 # %%
-from fedbandit.lab.figures.evaluation import draw_evaluation
 from IPython.display import Image
+
+from fedbandit.lab.figures.evaluation import draw_evaluation
 
 picture = draw_evaluation(found, place / "figures", formats=["png"])[0]
 Image(filename=str(picture))
@@ -180,10 +176,10 @@ visitor = {"device": "desktop", "season": "summer", "returning": False}
 print(agent.explain(agent.decide(context=visitor, actions=actions)))
 
 # %% [markdown]
-# And its own log can be evaluated in turn: a tenth of its decisions was left to chance.
+# And its own log, of shadow mode and of a day of live decisions, can be evaluated in turn: every decision in it has its probability.
 
 # %%
 agent.close()
 mine = fb.evaluate(place / "decisions", {"the tent, always": always(0)})
 print(mine.sentence)
-serving.__exit__(None, None, None)
+_ = serving.__exit__(None, None, None)
