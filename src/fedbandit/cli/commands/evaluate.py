@@ -55,19 +55,22 @@ def _define(add: Add) -> None:
 
 
 def _execute(arguments: Namespace) -> None:
+    from threadpoolctl import threadpool_limits
+
     from fedbandit.logs import read
     from fedbandit.offline import evaluate
 
     recipes = _recipes(arguments, read(arguments.logs))
-    found = evaluate(
-        arguments.logs,
-        recipes,
-        radius=arguments.radius,
-        choice=arguments.choice,
-        default_reward=arguments.default_reward,
-        level=arguments.level,
-        progress=_progress(),
-    )
+    with threadpool_limits(limits=1):  # small matrices: more threads only wait for each other
+        found = evaluate(
+            arguments.logs,
+            recipes,
+            radius=arguments.radius,
+            choice=arguments.choice,
+            default_reward=arguments.default_reward,
+            level=arguments.level,
+            progress=_progress(),
+        )
     files = [] if arguments.out is None else _written(found, arguments)
 
     def show() -> None:

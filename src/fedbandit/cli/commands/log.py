@@ -21,8 +21,8 @@ fedbandit log convert personalizer.json --from personalizer --out decisions.ndjs
 fedbandit log show decisions/
 fedbandit log shadow decisions/
 
-decisions/ is the directory that an agent was given as log (connect(..., log="decisions"), or
-fedbandit edge --log decisions)."""
+decisions/ is the directory that an agent was given as log: by connect(..., log="decisions"), or by
+--log decisions of the sidecar."""
 
 
 def add_logs(add: Add) -> None:
