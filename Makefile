@@ -39,8 +39,8 @@ test-browser: .venv/more ## the pages in a real browser; needs Chromium
 test-engines: .venv-engines/ready ## on the engines of others, in an environment of its own; SHORT=1 for what CI runs
 	.venv-engines/bin/python -m pytest -p no:cacheprovider -m engines $(if $(SHORT),-k short) tests/engines
 
-notebooks: .venv/more ## the notebooks in examples/notebooks with their output, into notebooks/
-	$(BIN)/python tools/notebooks.py notebooks
+notebooks: .venv/more ## the notebooks in examples/notebooks with their output, into notebooks/; SHORT=1: shorter
+	$(if $(SHORT),FEDBANDIT_SHORT=1) OPENBLAS_NUM_THREADS=1 $(BIN)/python tools/notebooks.py notebooks
 
 site: .venv/more ## the guide as pages, into site/; every block of code in it is run
 	$(BIN)/pytest -m docs
