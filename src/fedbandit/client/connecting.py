@@ -74,7 +74,7 @@ def connect(
         url,
         model=check_name("model", model),
         agent=check_name("agent", agent),
-        token=_source(token),
+        token=token_source(token),
         timeout=real("timeout", timeout),
         cafile=cafile,
         certificate=certificate,
@@ -147,8 +147,8 @@ def open_state(
     return state
 
 
-def _source(token: str | os.PathLike[str] | None) -> str | Callable[[], str] | None:
-    """Return a token, or what reads it from its file."""
+def token_source(token: str | os.PathLike[str] | None) -> str | Callable[[], str] | None:
+    """Return a token, or what reads it from its file each time."""
     if token is None or isinstance(token, str):
         return token
     path = Path(token)

@@ -86,6 +86,7 @@ def _create(arguments: Namespace) -> None:
         quotas=quotas,
         history=history,
         groups=arguments.groups,
+        relays=arguments.relays or 0,
     )
     with opened_store(arguments, create=True) as store:
         store.create(model, state)
@@ -147,6 +148,8 @@ def _show(arguments: Namespace) -> None:
     print(f"fingerprint {model.fingerprint}, made {when(model.created)}")
     for line in rules_text(model.limits, model.quotas, model.history):
         print(line)
+    if model.relays:
+        print(f"relays: up to {model.relays} levels of them may be below")
     if model.groups:
         print(f"groups: agents are told the median of {model.groups} estimates")
     print(f"{model.version} uploads of {model.count} observations; state {len(state)} bytes")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from fedbandit import wire
+from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Upload
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, complaint
@@ -25,6 +26,7 @@ from fedbandit.service.models.quotas import (
 )
 from fedbandit.service.models.undo import keep_parts, keep_snapshot, opened_groups
 from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
+from fedbandit.service.relay.relayed import Relayed, read_relayed
 from fedbandit.service.storage.contract import Locked, Store
 
 _log = logging.getLogger("fedbandit.service")
@@ -56,6 +58,7 @@ class Committer:
         self._store, self._served = store, served
         self._held: Server | None = None
         self._groups: dict[int, Server] = {}
+        self._relayed: Relayed | None = None
         self._bytes, self._digest, self._told = b"", b"", b""
 
     def commit(self, batch: Sequence[CheckedSync]) -> list[Outcome]:
@@ -93,6 +96,7 @@ class Committer:
                 held = server_at(self._served.recipe, self._bytes)
                 self._told = locked.model.told
                 self._groups = opened_groups(self._served.recipe, locked)
+                self._relayed = self._read_relayed(locked)
             outcomes = self._merge(locked, held, batch)
         self._held = held
         return _with_downloads(
@@ -106,9 +110,11 @@ class Committer:
         if not sorting.new:
             return outcomes
         keep_snapshot(locked, sorting.now)
+        reference = None if self._relayed is None else server.base.reference
         try:
             merge(self._served.recipe, server, sorting.new)
             self._merge_into_groups(locked, server, sorting)
+            due = self._pass_on(locked, server, sorting.new, reference)
         except InvalidMessage as error:
             raise _Unsound(error) from error
         self._bytes = wire.encode(server.whole())
@@ -125,7 +131,22 @@ class Committer:
             told=self._told or None,
         )
         self._digest = locked.digest
-        return outcomes
+        return [replace(each, due=due) if isinstance(each, Answer) else each for each in outcomes]
+
+    def _read_relayed(self, locked: Locked) -> Relayed | None:
+        stored = locked.relaying()
+        return None if stored is None else read_relayed(self._served.recipe, stored)
+
+    def _pass_on(
+        self, locked: Locked, whole: Server, new: Sequence[Upload], reference: Array | None
+    ) -> bool:
+        """Let uploads wait for upstream too, at a relay; return whether what waits is due there."""
+        if self._relayed is None:
+            return False
+        recipe = self._served.recipe
+        self._relayed = self._relayed.absorbed(recipe, new, reference)
+        locked.write_relaying(outbox=self._relayed.stored().outbox)
+        return self._relayed.outbox.in_flight is None and self._relayed.is_due(recipe, whole.base)
 
     def _merge_into_groups(self, locked: Locked, whole: Server, sorting: "_Sorting") -> None:
         """Merge each upload into its sender's group too, and work out what agents are told."""

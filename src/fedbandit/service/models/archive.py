@@ -27,7 +27,7 @@ from fedbandit.service.models.quotas import (
     Spent,
     check_quotas,
 )
-from fedbandit.service.storage.contract import Archive, Model, Token
+from fedbandit.service.storage.contract import Archive, Model, Relaying, Token
 from fedbandit.terms import check_limits, check_name
 from fedbandit.wire import Limits
 
@@ -59,6 +59,7 @@ class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set_back: int = 0
     groups: int = 0
     told: bytes = b""
+    relays: int = 0
 
 
 class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,6 +96,7 @@ class _Archive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens: list[_Token]
     parts: list[Part] = []
     groups: dict[int, bytes] = {}
+    relaying: Relaying | None = None
 
 
 def archive_bytes(archive: Archive) -> bytes:
@@ -108,6 +110,7 @@ def archive_bytes(archive: Archive) -> bytes:
         }
         for agent, each in archive.merged.items()
     }
+    relaying = {} if archive.relaying is None else {"relaying": asdict(archive.relaying)}
     body = msgspec.msgpack.encode(
         {
             "model": asdict(archive.model),
@@ -116,6 +119,7 @@ def archive_bytes(archive: Archive) -> bytes:
             "tokens": [asdict(token) for token in archive.tokens],
             "parts": [asdict(part) for part in archive.parts],
             "groups": dict(archive.groups),
+            **relaying,
         }
     )
     return _MAGIC + sha256(body).digest() + body
@@ -161,6 +165,7 @@ def _archive(wired: _Archive, name: str) -> Archive:
         tokens=tokens if name == wired.model.name else [],
         parts=wired.parts,
         groups=wired.groups,
+        relaying=wired.relaying,
     )
 
 

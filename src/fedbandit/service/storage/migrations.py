@@ -13,8 +13,9 @@ from fedbandit.errors import StoreError
 from fedbandit.service.models.model import current_fingerprint
 from fedbandit.service.storage.database import Database, Session
 from fedbandit.service.storage.past import add_past
+from fedbandit.service.storage.relaying import add_relaying
 
-SCHEMA: Final = 6
+SCHEMA: Final = 7
 
 
 def _identify_by_what_decides(session: Session) -> None:
@@ -39,6 +40,7 @@ MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
     3: _identify_by_what_decides,
     4: add_past,
     5: _let_tokens_live,
+    6: add_relaying,
 }
 
 

@@ -14,12 +14,14 @@ from fedbandit.service.storage.contract import (
     MOST_TOKENS,
     Archive,
     Model,
+    Relaying,
     Token,
     TooManyTokens,
 )
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey
 from fedbandit.service.storage.migrations import SCHEMA, migrate
 from fedbandit.service.storage.past import SqlPast, add_past
+from fedbandit.service.storage.relaying import add_relaying, put_relaying, select_relaying
 from fedbandit.service.storage.rows import (
     lives_of,
     merged_of,
@@ -67,7 +69,7 @@ _AGENT_UPSERT = (
 
 
 class SqlStore:
-    """Models, merged uploads, tokens and the past of models in seven tables."""
+    """Models, merged uploads, tokens, the past of models and what relays keep, in eight tables."""
 
     def __init__(self, database: Database, *, create: bool) -> None:
         self._database = database
@@ -109,7 +111,7 @@ class SqlStore:
         """Delete a model and what belongs to it."""
         with self._database.session("write") as session:
             _select_model(session, name, lock=session.dialect.lock)
-            for table in ("agents", "tokens", "snapshots", "parts", "groups_of"):
+            for table in ("agents", "tokens", "snapshots", "parts", "groups_of", "relaying"):
                 session.run(f"DELETE FROM {table} WHERE model = ?", (name,))
             session.run("DELETE FROM models WHERE name = ?", (name,))
 
@@ -150,6 +152,7 @@ class SqlStore:
                 tokens=[token_of(row) for row in tokens],
                 parts=list(SqlPast(session, name).all_parts()),
                 groups=SqlPast(session, name).groups(),
+                relaying=select_relaying(session, name),
             )
 
     def install(self, archive: Archive) -> None:
@@ -161,6 +164,8 @@ class SqlStore:
             past = SqlPast(session, archive.model.name)
             past.add_parts(archive.parts)
             past.write_groups(archive.groups)
+            if archive.relaying is not None:
+                put_relaying(session, archive.model.name, **asdict(archive.relaying))
 
     def add_token(self, token: Token) -> None:
         """Add a token; its model has to exist."""
@@ -279,11 +284,24 @@ class LockedModel:
         self._session.run(f"UPDATE models SET {columns} WHERE name = ?", values)
         _upsert_merged(self._session, self.model.name, merged)
 
-    def set_rules(self, *, limits: Limits, quotas: Quotas, history: History) -> None:
+    def relaying(self) -> Relaying | None:
+        """Return what a relay keeps of it beside its state."""
+        return select_relaying(self._session, self.model.name)
+
+    def write_relaying(self, *, outbox: bytes, base: bytes | None = None) -> None:
+        """Replace what a relay keeps of it."""
+        put_relaying(self._session, self.model.name, outbox=outbox, base=base)
+
+    def set_rules(
+        self, *, limits: Limits, quotas: Quotas, history: History, relays: int | None = None
+    ) -> None:
         """Change what uploads may be, what agents may send, and how the past is kept."""
+        model = self.model
+        relays = model.relays if relays is None else relays
+        rules = written_rules(quotas, history, model.groups, relays)
         self._session.run(
             "UPDATE models SET arm_norm = ?, reward = ?, most = ?, rules = ? WHERE name = ?",
-            (*astuple(limits), written_rules(quotas, history, self.model.groups), self.model.name),
+            (*astuple(limits), rules, model.name),
         )
 
 
@@ -299,6 +317,7 @@ def _create_tables(database: Database) -> None:
         for table in _TABLES:
             session.run(table.format(**words))
         add_past(session)
+        add_relaying(session)
         session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
 
 
@@ -315,7 +334,7 @@ def _insert_model(session: Session, model: Model, state: bytes) -> None:
     identity = (model.name, model.incarnation, model.recipe, model.params, model.fingerprint)
     written = (state, sha256(state).digest())
     counts = (model.version, model.count, model.created)
-    rules = written_rules(model.quotas, model.history, model.groups)
+    rules = written_rules(model.quotas, model.history, model.groups, model.relays)
     past = (rules, model.mass, model.snapshot, model.set_back, model.told)
     session.run(
         f"INSERT INTO models ({_MODEL}, state, digest) VALUES ({', '.join('?' * 18)})",
