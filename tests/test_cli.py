@@ -382,7 +382,11 @@ def test_terminal_gets_drawn_tables() -> None:
         (["list"], 0, "FSCLB"),
         (["run", "--help"], 0, "example:"),
         (["run", "x.toml", "--out", "x"], 2, "pip install 'fedbandit[lab]'"),
-        (["model", "create", "n", "--dimension", "4"], 2, "needs a sketch size"),
+        (
+            ["model", "create", "n", "--dimension", "4", "--recipe", "FSCLB"],
+            2,
+            "needs a sketch size",
+        ),
         (["plot", "x"], 2, "pip install 'fedbandit[lab]'"),
         (["advise", "satimage"], 2, "pip install 'fedbandit[lab]'"),
     ],
@@ -458,7 +462,7 @@ def test_long_descriptions_wrap_between_words(monkeypatch: pytest.MonkeyPatch) -
     table = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).partition("bounds is")[0]
     assert "─" in table
     assert max(map(len, table.splitlines())) <= 60
-    assert {"FedLinUCB", "sketch_size,", "bounds={...}"} <= set(table.split())
+    assert {"FedLinUCB", "sketch_size,", "bounds={...},"} <= set(table.split())
 
 
 def _program(

@@ -18,6 +18,7 @@ from fedbandit.core.agent import Agent
 from fedbandit.core.fsclb import FSCLB
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Collect, Directed, Download, Upload
+from fedbandit.core.parts.drawn import Mixed, Thompson
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import (
     CBSCFD,
@@ -59,6 +60,7 @@ __all__ = [
     "FedLinUCB",
     "Gram",
     "LinUCB",
+    "Mixed",
     "Random",
     "Recipe",
     "Rewards",
@@ -66,6 +68,7 @@ __all__ = [
     "Server",
     "Sketch",
     "Statistics",
+    "Thompson",
     "Trace",
     "Upload",
     "World",

@@ -52,7 +52,7 @@ def check_served(recipe: Recipe) -> Recipe:
     alone = parts.own_data or parts.shared or not parts.choice.learns
     if alone or not isinstance(parts.reply, ToSender):
         raise InvalidParameter(
-            f"recipe: a coordinator cannot serve {recipe.name}. Use {' or '.join(SERVED)}; other "
+            f"recipe: a coordinator cannot serve {recipe.label}. Use {' or '.join(SERVED)}; other "
             "recipes run in simulations only (fedbandit run)."
         )
     return recipe

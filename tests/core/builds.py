@@ -22,6 +22,12 @@ BUILDS: dict[str, Callable[[], fb.Recipe]] = {
     "FSCLB.lean, small": lambda: fb.FSCLB.lean(
         dimension=D, agents=M, sketch_size=3, radius="tight"
     ),
+    "FSCLB, thompson": lambda: fb.FSCLB(
+        dimension=D, sketch_size=3, agents=M, choice=fb.Thompson(0.5, seed=2)
+    ),
+    "FSCLB.lean, mixed": lambda: fb.FSCLB.lean(
+        dimension=D, agents=M, choice=fb.Mixed(0.2, over="thompson")
+    ),
     "FedLinUCB": lambda: fb.FedLinUCB(dimension=D, agents=M),
     "FedLinUCB, auto": lambda: fb.FedLinUCB(dimension=D, agents=M, radius="auto"),
     "FedLinUCB, published": lambda: fb.FedLinUCB(

@@ -11,7 +11,13 @@ from fedbandit.core.kernels.sparse import sparse_arms
 from fedbandit.core.parts.choice import UCB, Choice, Uniform
 
 D, K = 5, 4
-CHOICES: dict[str, Choice] = {"ucb": UCB, "uniform": Uniform(3)}
+CHOICES: dict[str, Choice] = {
+    "ucb": UCB,
+    "uniform": Uniform(3),
+    "thompson": fb.Thompson(0.8, seed=3),
+    "mixed": fb.Mixed(0.3),
+    "mixed thompson": fb.Mixed(0.3, over=fb.Thompson(0.5), seed=1),
+}
 every_choice = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 seeds = st.integers(0, 2**32 - 1)
 
@@ -36,14 +42,23 @@ def test_it_is_a_pure_function_that_changes_nothing(choice: Choice, seed: int, n
     first = choice.choose(agent.policy, arms, 0, number)
     other = choice.choose(agent.policy, arms, 1, 9)
     again = choice.choose(agent.policy, arms, 0, number, other)
-    assert (first.arm, first.probability) == (again.arm, again.probability)
+    assert first.arm == again.arm
+    told, same = (choice.probabilities(agent.policy, one, 0, number) for one in (first, again))
+    np.testing.assert_array_equal(told, same)
     np.testing.assert_array_equal(arms, before)
     for each in (first, again):
         np.testing.assert_array_equal(each.arms, arms)
     np.testing.assert_array_equal(first.squared_widths, again.squared_widths)
     assert not np.shares_memory(np.asarray(first.arms), arms)
     assert 0 <= first.arm < K
-    assert 0.0 < first.probability <= 1.0
+    assert told.shape == (K,)
+    assert told.min() >= 0.0
+    assert told.sum() == pytest.approx(1.0, abs=1e-12)
+    assert 0.0 < told[first.arm] <= 1.0
+    if choice.exact:
+        assert first.probability == told[first.arm]
+    else:
+        assert np.isnan(first.probability)
 
 
 @every_choice
@@ -117,6 +132,7 @@ def test_a_refused_choice_leaves_the_arms_of_the_last_one() -> None:
     [
         (fb.Random(dimension=D, agents=1), 1 / K),
         (fb.FSCLB(dimension=D, sketch_size=2, agents=1), 1.0),
+        (fb.LinUCB(dimension=D, choice=fb.Mixed(0.2)), 0.8 + 0.2 / K),
     ],
 )
 def test_an_agent_tells_the_probability_of_its_last_choice(

@@ -1,5 +1,7 @@
 """The contract of every recipe, on all that are shipped and in every form of them."""
 
+import math
+
 import pytest
 
 import fedbandit as fb
@@ -19,4 +21,10 @@ class TestEveryRecipe(RecipeContract):
         assert repr(fb.RECIPES[recipe.name](**params)) == repr(recipe)
 
     def test_its_repr_says_what_it_is(self, recipe: fb.Recipe) -> None:
-        assert repr(recipe).startswith(f"{recipe.name}(dimension={D}, ")
+        assert recipe.label in (recipe.name, "FSCLB.lean")
+        assert repr(recipe).startswith(f"{recipe.label}(dimension={D}, ")
+        names = {
+            "inf": math.inf,
+            **{name: fb.RECIPES[name] for name in fb.RECIPES if "." not in name},
+        }
+        assert eval(repr(recipe), names) == recipe

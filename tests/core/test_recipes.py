@@ -141,7 +141,7 @@ def test_a_lean_recipe_is_one_of_fsclb(recipe: fb.Recipe) -> None:
     again = pickle.loads(pickle.dumps(recipe))
     assert again == recipe
     assert hash(again) == hash(recipe)
-    assert repr(recipe).startswith("FSCLB(dimension=")
+    assert (recipe.name, recipe.label, again.label) == ("FSCLB", "FSCLB.lean", "FSCLB.lean")
     assert len({*LEAN, again}) == len(LEAN)
 
 

@@ -79,6 +79,20 @@ def test_the_ranking_is_by_score_and_its_first_is_taken(client: TestClient) -> N
         client.post(f"/events/{answer['eventId']}/reward", json={"value": pays})
 
 
+def test_the_ranking_tells_probabilities() -> None:
+    mixed = fb.FSCLB(dimension=D, sketch_size=5, agents=3, choice=fb.Mixed(0.3))
+    drawn = fb.FSCLB(dimension=D, sketch_size=5, agents=3, choice="thompson")
+    for recipe, least, estimated in ((RECIPE, 0.0, False), (mixed, 0.1, False), (drawn, 0.0, True)):
+        with sidecar(joined_to(Twin(recipe))) as client:
+            answer = rank(client)
+        told = [each["probability"] for each in answer["ranking"]]
+        assert sum(told) == pytest.approx(1.0)
+        assert min(told) >= least - 1e-12
+        assert answer["estimatedProbabilities"] is estimated
+        if recipe is RECIPE:
+            assert told == [1.0, 0.0, 0.0]
+
+
 def test_it_learns_what_pays_in_which_context() -> None:
     twin = Twin(fb.FSCLB(dimension=64, sketch_size=30, agents=3, radius=0.2))
     agent = joined_to(twin)

@@ -72,7 +72,7 @@ def test_growth_tells_a_line_from_a_root() -> None:
         values = {"regret": np.tile(regret, (3, 1)), "bytes": np.ones((3, len(at)))}
         return Curves("heavy tail", name, "0.2", 40_000, (0, 1, 2), at, values)
 
-    table = heavy_tail_table([line("straight", 0.3 * at), line("root", np.sqrt(at))])
+    table = heavy_tail_table([line("straight", 0.3 * at), line("root", np.sqrt(at))]).markdown
     assert "| straight | 3,000 | 6,000 | 9,000 | 12,000 | 1.00 ± 0.00 |" in table
     assert "| root | 100 | 141 | 173 | 200 | 0.65 ± 0.00 |" in table
 
@@ -173,7 +173,8 @@ def test_hard_worlds_from_the_command_line(
 ) -> None:
     words = ["--hard", "--quick", "--trials", "1", "--rounds", "4", "--jobs", "1"]
     assert main(["beyond", *words, "--out", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.strip() == str(tmp_path / "hard.md")
+    written = [str(tmp_path / name) for name in ("hard.md", "hard.html")]
+    assert capsys.readouterr().out.split() == written
     assert (tmp_path / "hard" / "runs").is_dir()
     assert not (tmp_path / "beyond.md").exists()
 

@@ -41,18 +41,32 @@ def _run(words: str) -> None:
 
 
 def test_a_lean_model_is_made_of_its_name_alone(store: str, capsys: Capture) -> None:
-    _run("model create news --dimension 40 --recipe FSCLB.lean")
+    _run("model create same --dimension 40 --recipe FSCLB.lean")
+    _run("model create news --dimension 40")
+    _run("model create first --dimension 40 --sketch-size 9 --set radius=paper")
     _run("model create other --dimension 40 --sketch-size auto --set wire=int8")
     shown = capsys.readouterr().out
-    assert "FSCLB(dimension=40, sketch_size='auto'" in shown
-    assert "compensation='coordinates'" in shown
-    assert "wire='fitted'" in shown
-    assert "wire='int8'" in shown
-    assert store
+    same, news, first, other = shown.splitlines()
+    assert news.startswith("news: FSCLB.lean(dimension=40, agents=100), fingerprint ")
+    assert same.partition(":")[2] == news.partition(":")[2]
+    assert first.startswith("first: FSCLB(dimension=40, sketch_size=9, ")
+    assert "wire='int8'" in other
+    _run("model list")
+    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[2:]]
+    assert rows == [
+        ["first", "FSCLB"],
+        ["news", "FSCLB.lean"],
+        ["other", "FSCLB"],
+        ["same", "FSCLB.lean"],
+    ]
+    opened = open_store(store)
+    assert {model.recipe for model in opened.models()} == {"FSCLB"}  # what agents are told
+    opened.close()
 
 
 def test_parameters_are_set_as_in_a_spec_file(store: str) -> None:
     words = ["model", "create", "news", "--dimension", "4", "--sketch-size", "3"]
+    words += ["--recipe", "FSCLB"]
     given = ["radius='tight'", "cadence=buffered", "bounds.noise=0.5", "bounds.horizon = 7"]
     assert main([*words, *(word for each in given for word in ("--set", each))]) == 0
     assert main([*words[:2], "same", *words[3:], *("--set", "bounds={noise=0.5, horizon=7}")]) == 0
@@ -67,7 +81,8 @@ def test_parameters_are_set_as_in_a_spec_file(store: str) -> None:
 
 def test_a_model_is_made_listed_shown_and_deleted(store: str, capsys: Capture) -> None:
     _run(
-        "model create news --dimension 4 --sketch-size 3 --agents 2 --set radius=tight"
+        "model create news --dimension 4 --sketch-size 3 --agents 2 --recipe FSCLB"
+        " --set radius=tight"
         " --set alpha=2 --max-arm-norm 2 --max-reward 3 --max-count 50"
     )
     opened = open_store(store)
@@ -199,7 +214,10 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("model create news --dimension 4", "FSCLB needs a sketch size. Add --sketch-size 2 ("),
+        (
+            "model create news --dimension 4 --recipe FSCLB",
+            "FSCLB needs a sketch size. Add --sketch-size 2 (",
+        ),
         (
             "model create news --dimension 4 --sketch-size 9",
             "sketch_size must be a whole number from 2 to 5",
@@ -231,11 +249,11 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("model create n --dimension 4 --sketch-size 3 --set bounds.nois=1", "mean 'noise'?"),
         (
             "model create n --dimension 4 --sketch-size 3 --set bounds=3",
-            "FSCLB.bounds: got 3; expected a table.",
+            "FSCLB.lean.bounds: got 3; expected a table.",
         ),
         (
             "model create n --dimension 4 --sketch-size 3 --set alpha=big",
-            "FSCLB.alpha: got 'big'; expected a number.",
+            "FSCLB.lean.alpha: got 'big'; expected a number.",
         ),
         (
             "model create n --dimension 4 --sketch-size 3 --set alpha=2 --set alpha=3",
@@ -254,7 +272,12 @@ def test_a_token_is_shown_once_and_can_be_revoked(store: str, capsys: Capture) -
         ("model create n --dimension 10 --set sketch_size=auto", "Write --sketch-size auto."),
         ("model create n --dimension 10 --sketch-size 3 --set agents=9", "Write --agents 9."),
         ("model create n --dimension 6000 --recipe FedLinUCB", "a state of 288,048,000 bytes"),
-        ("model create n --dimension 99999999 --sketch-size 2", "a state of 1,599,999,984 bytes"),
+        ("model create n --dimension 6000", "a state of 288,048,000 bytes"),
+        (
+            "model create n --dimension 99999999 --sketch-size 2 --recipe FSCLB",
+            "a state of 1,599,999,984 bytes",
+        ),
+        ("model create n --dimension 99999999 --sketch-size 2", "a state of 7,199,999,928 bytes"),
         ("model import news.model --as a/b", "model: got 'a/b'; expected 1 to 64"),
         ("model show d1l2", "expected one of old. Pick one of those."),
         ("model show odl", "model: got 'odl'; expected one of old. Did you mean 'old'?"),

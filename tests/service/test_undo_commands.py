@@ -14,7 +14,7 @@ from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import BODY, client_of, post, stored, sync_path
 
 Capture = pytest.CaptureFixture[str]
-CREATE = "model create news --dimension 4 --sketch-size 3 --agents 2"
+CREATE = "model create news --dimension 4 --recipe FSCLB --sketch-size 3 --agents 2"
 
 
 @pytest.fixture(autouse=True)

@@ -43,7 +43,7 @@ class ConnectedAgent:
         self._state = state
         self._delivery = Delivery(state, transport)
         self._background = BackgroundThread(self._delivery, name=f"fedbandit {state.who}")
-        self._run, self._numbers = os.urandom(8).hex(), count(1)
+        self._run, self._numbers = os.urandom(8).hex(), count(state.log.number + 1)
         self._closed, self._ending = False, RLock()
         self._background.start()
         if state.state_dir is None:
@@ -67,15 +67,25 @@ class ConnectedAgent:
         policy = self._state.policy
         number = next(self._numbers)
         given = checked_arms(arms, len(policy.theta))
-        chosen = self.recipe.parts.choice.choose(policy, given, 0, number)
+        rule, chance = self.recipe.parts.choice, self._state.chance
+        chosen = rule.choose(policy, given, chance, number)
+        probabilities = rule.probabilities(policy, chosen, chance, number)
         shown = chosen.arms
         arm = np.array(shown[chosen.arm])
         self._state.check_arm(arm)
         name = f"{self._run}-{number}" if id is None else id
-        self._state.log.decide(name, arm, active=not defer, chosen=id is not None)
+        self._state.log.decide(name, arm, active=not defer, chosen=id is not None, number=number)
         mean = shown.times(policy.theta) if isinstance(shown, SparseArms) else shown @ policy.theta
         bonus = policy.radius * np.sqrt(chosen.squared_widths)
-        return Decision(name, chosen.arm, mean, bonus, chosen.probability)
+        return Decision(
+            name,
+            chosen.arm,
+            mean,
+            bonus,
+            float(probabilities[chosen.arm]),
+            probabilities,
+            estimated=not rule.exact,
+        )
 
     def activate(self, id: str) -> None:
         """Put a deferred decision into effect; it waits for its reward from now on."""

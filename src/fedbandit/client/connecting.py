@@ -120,9 +120,13 @@ def open_state(
         learner, limits = _new(transport, recipe) if found is None else _restored(found, recipe)
         _check_default(waiting, limits)
         warm_up(learner.recipe)
-        ran = 0.0 if found is None else found.running_time
-        durable = durability == "machine"
-        log = DecisionLog(decisions, waiting.clock, running_time=ran, durable=durable)
+        log = DecisionLog(
+            decisions,
+            waiting.clock,
+            running_time=0.0 if found is None else found.running_time,
+            number=0 if found is None else found.number,
+            durable=durability == "machine",
+        )
         refused = RefusedUploads(None if place is None else place.refused)
         state = AgentState(
             who,
@@ -133,11 +137,12 @@ def open_state(
             limits=limits,
             caught_up=found is None and recipe is None,
             state_dir=place,
+            chance=(0 if found is None else found.chance) or _new_chance(),
         )
         if found is not None:
             assert place is not None
             log.write_to(found.journal, state.snapshot, hold_again=place.hold_again)
-            if found.format < FORMAT:
+            if found.format < FORMAT or not found.chance:
                 with suppress(OutputError):  # it can be read as it is; a later rewrite will do
                     log.rewrite()
         elif place is not None:
@@ -145,6 +150,11 @@ def open_state(
             log.write_to(made, state.snapshot, hold_again=place.hold_again)
         undo.pop_all()
     return state
+
+
+def _new_chance() -> int:
+    """Return what the draws of a new state follow from: 1 to 2^63."""
+    return (int.from_bytes(os.urandom(8)) >> 1) + 1
 
 
 def token_source(token: str | os.PathLike[str] | None) -> str | Callable[[], str] | None:

@@ -27,9 +27,11 @@ _ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._~:-]{1,128}")  # . and .. vanish fro
 class Decision:
     """Play the arm in row ``index``, and give its reward under ``id``.
 
-    ``mean`` is the estimated reward of every arm and ``bonus`` what is added for its uncertainty
-    (both of length K); the arm with the largest sum is played. ``probability`` is that with which
-    the arm was chosen: 1 where chance has no part in it.
+    ``mean`` is the estimated reward of every arm and ``bonus`` its uncertainty, the radius times
+    |x|_{V^-1} (both of length K); with ``choice="ucb"`` the arm with the largest sum is played.
+    ``probability`` is that with which the arm was chosen, ``probabilities`` (K) those of all arms:
+    1 and 0 where chance has no part in it. ``estimated``: they are estimates, by 1,001 draws, as
+    Thompson sampling has no formula for them; else they are exact.
     """
 
     id: str
@@ -37,6 +39,8 @@ class Decision:
     mean: Array
     bonus: Array
     probability: float
+    probabilities: Array
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

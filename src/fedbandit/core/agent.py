@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isfinite
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class Agent:
         self._adopt(self._parts.memory.empty(), version=0)
 
     def __repr__(self) -> str:
-        name, version, pending = self._recipe.name, self._version, self.pending
+        name, version, pending = self._recipe.label, self._version, self.pending
         return f"<Agent {self.index} of {name}: version {version}, {pending} pending>"
 
     @property
@@ -106,9 +106,20 @@ class Agent:
 
     @property
     def probability(self) -> float | None:
-        """The probability with which the last ``choose`` chose its arm; None if not known."""
-        chosen = self._chosen
-        return None if chosen is None or chosen.arm < 0 else chosen.probability
+        """The probability with which the last ``choose`` chose its arm; None if not known.
+
+        Thompson sampling estimates it now, by draws, if nothing was learned since.
+        """
+        chosen, policy = self._chosen, self._chosen_with
+        if chosen is None or chosen.arm < 0:
+            return None
+        if isnan(chosen.probability):
+            if policy is None or policy is not self._policy:
+                return None
+            rule, number = self._parts.choice, self._decisions - 1
+            estimates = rule.probabilities(policy, chosen, self.index, number)
+            chosen.probability = float(estimates[chosen.arm])
+        return chosen.probability
 
     def choose(self, arms: ArrayLike | SparseLike) -> int:
         """Return the index of the arm to play (paper, Alg. 1 line 3: UCB; ``Random`` draws one).

@@ -11,6 +11,7 @@ from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.narrow import WIDTHS, Width
 from fedbandit.core.memory.sizing import ALL_ROWS, TOLERANCE, Sizing, largest_size, lean_budget
 from fedbandit.core.memory.sketch_memory import Estimate, SketchMemory
+from fedbandit.core.parts.drawn import AnyChoice, choice_of
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.parts.radius import Empirical, Federated, Radius, chosen_radius
 from fedbandit.core.parts.trigger import Growth
@@ -41,6 +42,25 @@ def _implied(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"buffer": _buffer(params["cadence"], None, size, d), "server_size": server_size}
 
 
+_LEAN: Final[Mapping[str, Any]] = {
+    "cadence": "buffered",
+    "buffer": None,
+    "estimate": "corrected",
+    "wire": "fitted",
+    "compensation": "coordinates",
+}
+
+
+def _labelled(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    """Return the label of what ``FSCLB.lean`` builds, and what it sets by itself."""
+    automatic = params["sketch_size"] == "auto"
+    unlike = any(params[name] != value for name, value in _LEAN.items())
+    if unlike or (automatic and params["budget"] is None):
+        return None
+    budget = lean_budget(params["dimension"]) if automatic else None
+    return "FSCLB.lean", {**_LEAN, "sketch_size": "auto", "radius": "auto", "budget": budget}
+
+
 class Fsclb:
     """FSCLB, the paper's algorithm: agents send the server sketches of what they observed.
 
@@ -49,7 +69,7 @@ class Fsclb:
     ``Recipe``, which builds the agents and the server.
     """
 
-    @recipe(name="FSCLB", implied=_implied)
+    @recipe(name="FSCLB", implied=_implied, labelled=_labelled)
     def __call__(
         self,
         *,
@@ -67,6 +87,7 @@ class Fsclb:
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
         compensation: Compensation = "uniform",
+        choice: AnyChoice = "ucb",
     ) -> Parts:
         """Federated Sketch Contextual Linear Bandits (paper, Algs. 1 and 2).
 
@@ -88,6 +109,11 @@ class Fsclb:
           more than is good for the reward.
         - ``bounds``: the constants R, S, L, T and delta for radii from theory (``Bounds``). S, its
           ``parameter_norm``, also limits theta' of ``estimate="corrected"``.
+
+        - ``choice``: which arm is played. ``"ucb"``, as published: the arm of the largest score.
+          ``"thompson"``: the best for a theta drawn at random, with beta as its scale
+          (``Thompson``). ``fb.Mixed(epsilon)``: any arm with probability epsilon
+          (docs/choices.md).
 
         Ours, with the paper's as default (docs/beyond.md has what each of them does to regret):
 
@@ -165,7 +191,12 @@ class Fsclb:
             "paper": federated(form="paper"),
             "tight": federated(form="tight"),
         }
-        return Parts(memory=memory, radius=chosen_radius(radius, rules), trigger=Growth(alpha))
+        return Parts(
+            memory=memory,
+            choice=choice_of(choice),
+            radius=chosen_radius(radius, rules),
+            trigger=Growth(alpha),
+        )
 
     @nearest_names("FSCLB.lean")
     def lean(
@@ -180,6 +211,7 @@ class Fsclb:
         budget: int | None = None,
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
+        choice: AnyChoice = "ucb",
     ) -> Recipe:
         """FSCLB for few bytes: our variant, with all extensions on.
 
@@ -212,6 +244,7 @@ class Fsclb:
             server_size=server_size,
             bounds=bounds,
             compensation="coordinates",
+            choice=choice,
         )
 
     def __repr__(self) -> str:

@@ -45,6 +45,15 @@ def _whole(value: Any) -> Any:
     return int(value) if exact else value
 
 
+def told_params(recipe: Recipe) -> dict[str, Any]:
+    """Return the parameters from which any agent of version 2 builds this recipe.
+
+    Agents from before there were choices have no such parameter, so it is left out at its default.
+    """
+    added, params = {"choice"} - recipe.differing.keys(), recipe.params
+    return {name: value for name, value in params.items() if name not in added}
+
+
 _ALONE = ("ridge", "radius", "bounds")
 VERSION_1: Final[Mapping[str, tuple[str, ...]]] = {
     "FSCLB": (

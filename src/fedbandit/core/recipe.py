@@ -14,6 +14,8 @@ import numpy as np
 from fedbandit.core.agent import Agent
 from fedbandit.core.checks import whole
 from fedbandit.core.identity import canonical, differing, plain_json
+from fedbandit.core.parts.choice import Ucb
+from fedbandit.core.parts.drawn import Mixed, Thompson, choice_of, plain
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.server import Server
 from fedbandit.core.theory import Bounds
@@ -29,17 +31,21 @@ class Recipe:
 
     Made by ``FSCLB(...)``, ``FedLinUCB(...)`` and the others in ``RECIPES``. Frozen and picklable;
     recipes with the same name and parameters are equal. ``parts`` are what the algorithm is made
-    of. ``meaning`` is the version of the recipe. ``identities`` are the texts that agents and
-    coordinators compare to make sure that they run the same algorithm (see ``core.identity``), by
-    meaning: the present one, and those that this algorithm had before its defaults changed.
+    of. ``label`` is what to call it in print: the name, or that of a well-known choice of its
+    parameters, such as FSCLB.lean. ``meaning`` is the version of the recipe. ``identities`` are the
+    texts that agents and coordinators compare to make sure that they run the same algorithm (see
+    ``core.identity``), by meaning: the present one, and those that this algorithm had before its
+    defaults changed.
     """
 
     name: str
+    label: str
     parts: Parts
     meaning: int
     identities: Mapping[int, str]
     _params: dict[str, Any]
     _defaults: dict[str, Any]
+    _unsaid: dict[str, Any]
 
     @property
     def identity(self) -> str:
@@ -93,8 +99,8 @@ class Recipe:
         return hash((self.name, plain_json(self._params)))
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.differing.items())
-        return f"{self.name}({given})"
+        shown = differing(self._params, self._unsaid)
+        return f"{self.label}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 def recipe(
@@ -104,6 +110,7 @@ def recipe(
     earlier: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
     cost_only: tuple[str, ...] = (),
     implied: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {},
+    labelled: Callable[[Mapping[str, Any]], tuple[str, Mapping[str, Any]] | None] = lambda _: None,
 ) -> Callable[[Callable[P, Parts]], Callable[P, Recipe]]:
     """Turn a function or method that returns ``Parts`` into one that returns a ``Recipe``.
 
@@ -113,7 +120,9 @@ def recipe(
     ``earlier``: where only defaults have changed, those that differed, by the meaning of that time.
     ``cost_only``: parameters that change how long a decision takes, but no decision; they are left
     out of the identity. ``implied``: from all parameters, the values that those have which are left
-    out (None); an identity has no parameter that is spelt out at that value.
+    out (None); an identity has no parameter that is spelt out at that value. ``labelled``: from all
+    parameters, the label of this choice of them, if it has one, and the values that go without
+    saying under it.
     """
 
     def decorate(choose_parts: Callable[P, Parts]) -> Callable[P, Recipe]:
@@ -135,23 +144,27 @@ def recipe(
             whole("agents", given["agents"], least=1)
             if "bounds" in given:
                 given["bounds"] = _bounds(given["bounds"])
+            if "choice" in given:
+                given["choice"] = choice_of(given["choice"])
             parts = choose_parts(*bound.args, **bound.kwargs)
-            plain = {
+            params = {
                 each: _plain(value, like=defaults.get(each))
                 for each, value in given.items()
                 if each != "self"
             }
-            left_out = implied(plain)
+            left_out = implied(params)
             decides = {
                 each: value
-                for each, value in plain.items()
+                for each, value in params.items()
                 if each not in cost_only and not (each in left_out and value == left_out[each])
             }
             identities = {
                 version: canonical(called, version, differing(decides, {**defaults, **changed}))
                 for version, changed in {**earlier, meaning: {}}.items()
             }
-            return Recipe(called, parts, meaning, identities, plain, defaults)
+            label, unsaid = labelled(params) or (called, {})
+            unsaid = {**defaults, **unsaid}
+            return Recipe(called, label, parts, meaning, identities, params, defaults, unsaid)
 
         build.__signature__ = signature.replace(return_annotation=Recipe)  # type: ignore[attr-defined]
         return build
@@ -202,6 +215,8 @@ def _plain(value: Any, *, like: Any = None) -> Any:
     """Return a parameter as plain Python, fit for JSON; as a float if ``like`` is a float."""
     if isinstance(value, Bounds):
         return {name: _plain(each) for name, each in value.params.items()}
+    if isinstance(value, Ucb | Thompson | Mixed):
+        return plain(value)
     if isinstance(value, np.generic):
         value = value.item()
     exact = isinstance(value, int | float | str) or value is None

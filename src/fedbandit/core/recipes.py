@@ -1,6 +1,7 @@
 """Every algorithm of the library as a recipe: a function that turns parameters into parts.
 
-What all of them share is documented once, at ``FSCLB``: dimension, agents, ridge, radius, bounds.
+What all of them share is documented once, at ``FSCLB``: dimension, agents, ridge, radius,
+bounds, choice.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from fedbandit.core.memory.gram_memory import Determinant, GramMemory
 from fedbandit.core.memory.sketch_memory import SketchMemory
 from fedbandit.core.memory.triangle import GRAM_WIRES, GramWire
 from fedbandit.core.parts.choice import Uniform
+from fedbandit.core.parts.drawn import AnyChoice, choice_of
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.parts.radius import (
     Empirical,
@@ -42,6 +44,7 @@ def FedLinUCB(
     determinant: Determinant = "when-needed",
     wire: GramWire = "full",
     bounds: Bounds = Bounds(),
+    choice: AnyChoice = "ucb",
 ) -> Parts:
     """FedLinUCB (He et al. 2022): the protocol of FSCLB with the whole d x d matrix, no sketch.
 
@@ -80,7 +83,12 @@ def FedLinUCB(
         corrected=memory.rounds,
     )
     rules: dict[str, Radius] = {"auto": Empirical(ridge), "paper": paper}
-    return Parts(memory=memory, radius=chosen_radius(radius, rules), trigger=Growth(alpha))
+    return Parts(
+        memory=memory,
+        choice=choice_of(choice),
+        radius=chosen_radius(radius, rules),
+        trigger=Growth(alpha),
+    )
 
 
 @recipe()
@@ -93,6 +101,7 @@ def AsyncLinUCB(
     ridge: float = 1.0,
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
+    choice: AnyChoice = "ucb",
 ) -> Parts:
     """Async-LinUCB (Li and Wang 2022): uploads and downloads have a trigger each.
 
@@ -108,6 +117,7 @@ def AsyncLinUCB(
         _at_least_one(name, value)
     return Parts(
         memory=GramMemory(dimension, real("ridge", ridge)),
+        choice=choice_of(choice),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         trigger=Growth(upload_growth - 1.0),
         reply=ToOwed(download_growth),
@@ -124,6 +134,7 @@ def DisLinUCB(
     ridge: float = 1.0,
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
+    choice: AnyChoice = "ucb",
 ) -> Parts:
     """DisLinUCB (Wang et al. 2020): all agents synchronise once one has waited long enough.
 
@@ -143,6 +154,7 @@ def DisLinUCB(
     real("wait", wait)
     return Parts(
         memory=GramMemory(dimension, real("ridge", ridge)),
+        choice=choice_of(choice),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         trigger=GrowthTimesWait(wait),
         reply=ToAll(),
@@ -158,6 +170,7 @@ def LinUCB(
     ridge: float = 1.0,
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
+    choice: AnyChoice = "ucb",
 ) -> Parts:
     """LinUCB, or OFUL (Abbasi-Yadkori et al. 2011): every agent learns alone; nothing is sent.
 
@@ -166,6 +179,7 @@ def LinUCB(
     """
     return Parts(
         memory=GramMemory(dimension, real("ridge", ridge)),
+        choice=choice_of(choice),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         own_data=True,
     )
@@ -179,6 +193,7 @@ def Centralised(
     ridge: float = 1.0,
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
+    choice: AnyChoice = "ucb",
 ) -> Parts:
     """One LinUCB learner that sees every agent's data at once: the reference for regret.
 
@@ -187,6 +202,7 @@ def Centralised(
     """
     return Parts(
         memory=GramMemory(dimension, real("ridge", ridge)),
+        choice=choice_of(choice),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         own_data=True,
         shared=True,
@@ -202,6 +218,7 @@ def SOFUL(
     ridge: float = 1.0,
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
+    choice: AnyChoice = "ucb",
 ) -> Parts:
     """SOFUL (Kuzborskij et al. 2019): LinUCB on a Frequent Directions sketch; nothing is sent.
 
@@ -212,6 +229,7 @@ def SOFUL(
     paper = Uncompensated(dimension=dimension, sketch_size=size, ridge=ridge, bounds=bounds)
     return Parts(
         memory=SketchMemory(dimension, real("ridge", ridge), size, compensated=False),
+        choice=choice_of(choice),
         radius=chosen_radius(radius, {"paper": paper}),
         own_data=True,
     )
@@ -226,6 +244,7 @@ def CBSCFD(
     ridge: float = 1.0,
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
+    choice: AnyChoice = "ucb",
 ) -> Parts:
     """CBSCFD (Chen et al. 2020): SOFUL that adds what the sketch has shed to the ridge.
 
@@ -236,6 +255,7 @@ def CBSCFD(
         memory=SketchMemory(
             dimension, real("ridge", ridge), checked_sketch_size(sketch_size, dimension)
         ),
+        choice=choice_of(choice),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         own_data=True,
     )

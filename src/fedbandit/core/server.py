@@ -56,7 +56,7 @@ class Server:
         self.waiting_for: set[int] = set()
 
     def __repr__(self) -> str:
-        name, count = self._recipe.name, self.statistics.count
+        name, count = self._recipe.label, self.statistics.count
         return f"<Server of {name}: {self.version} uploads, {count} observations>"
 
     @property

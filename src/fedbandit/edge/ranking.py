@@ -39,20 +39,28 @@ class RankRequest(
 
 
 class Ranked(msgspec.Struct, frozen=True):
-    """An action's score: its estimated reward (mean) plus the bonus for uncertainty."""
+    """An action's score: its estimated reward (mean) plus the bonus for uncertainty.
+
+    ``probability``: with which it would be chosen, of all actions 1 together.
+    """
 
     id: str
     score: float
     mean: float
     bonus: float
+    probability: float
 
 
 class RankResponse(msgspec.Struct, frozen=True, rename="camel"):
-    """The chosen action, and all actions, the best first."""
+    """The chosen action, and all actions, the chosen one first, then by their scores.
+
+    ``estimatedProbabilities``: probabilities are estimates by draws, as Thompson sampling has them.
+    """
 
     event_id: str
     reward_action_id: str
     ranking: list[Ranked]
+    estimated_probabilities: bool
 
 
 class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +75,7 @@ def rank(agent: ConnectedAgent, request: RankRequest) -> RankResponse:
     arms = _arms(request.context_features, actions, agent.recipe.dimension)
     decision = agent.decide(arms, id=request.event_id, defer=bool(request.defer_activation))
     ranking = _ranking(decision, [action.id for action in actions])
-    return RankResponse(decision.id, actions[decision.index].id, ranking)
+    return RankResponse(decision.id, actions[decision.index].id, ranking, decision.estimated)
 
 
 def _allowed(request: RankRequest) -> list[Action]:
@@ -135,11 +143,11 @@ def _features(action: Action) -> Features:
 
 
 def _ranking(decision: Decision, ids: list[str]) -> list[Ranked]:
-    """Return all actions, the best first; of equal scores, the chosen one first."""
-    scores = decision.mean + decision.bonus
+    """Return all actions, the chosen one first, then by their scores."""
+    scores, odds = decision.mean + decision.bonus, decision.probabilities
     order = sorted(range(len(ids)), key=lambda k: (k != decision.index, -scores[k]))
     return [
-        Ranked(ids[k], float(scores[k]), float(decision.mean[k]), float(decision.bonus[k]))
+        Ranked(ids[k], *(float(each[k]) for each in (scores, decision.mean, decision.bonus, odds)))
         for k in order
     ]
 

@@ -15,11 +15,11 @@ from fedbandit.errors import InvalidParameter
 from fedbandit.lab import advise
 from fedbandit.lab.advice.advice import RADII
 from fedbandit.lab.advice.files import write_advice
-from fedbandit.lab.advice.spectrum import played_spectrum
 from fedbandit.lab.analysis.advice import LEAN, LITERAL, Advice, SketchSize
 from fedbandit.lab.analysis.recommendation import Certainty, Measured
 from fedbandit.lab.analysis.statistics import Estimate
 from fedbandit.lab.figures.advice import compose_advice
+from fedbandit.lab.study.spectrum import played_spectrum
 from tests.lab.tiny import world
 
 WORLD = world(dimension=6, arms=4, seed=3, spectrum="power-law")
@@ -143,7 +143,7 @@ def test_unknown_lines_are_named(advice: Advice) -> None:
 def test_files(advice: Advice, tmp_path: Path) -> None:
     written = write_advice(advice, tmp_path / "new")
     assert [path.name for path in written] == [
-        *("advice.csv", "advice.json"),
+        *("advice.csv", "advice.json", "advice.html"),
         *("advice.png", "advice.svg", "advice.pdf"),
     ]
     assert all(path.stat().st_size > 0 for path in written)

@@ -1,3 +1,4 @@
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -11,11 +12,13 @@ from fedbandit.lab.analysis.curves import curves
 from fedbandit.lab.analysis.statistics import Estimate
 from fedbandit.lab.analysis.summary import summarise
 from fedbandit.lab.analysis.text import compact, number, percent, percent_interval, plus_minus
+from fedbandit.lab.figures.charts import Chart, curve_charts
+from fedbandit.lab.figures.panels import QUANTITIES, Panel
 from fedbandit.lab.paper.algorithms import PAPER_ALGORITHMS, assumptions
 from fedbandit.lab.paper.claims import findings
 from fedbandit.lab.paper.classes import ClassRow, ClassTable, class_table
 from fedbandit.lab.paper.report import (
-    Picture,
+    ChartGroup,
     Report,
     write_report,
 )
@@ -53,7 +56,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-def made_report(directory: Path, reward: float = 990.0, seconds: float = 0.1) -> Report:
+def made_report(reward: float = 990.0, seconds: float = 0.1) -> Report:
     runs = pa.concat_tables(
         paper_runs(setting=each.name, reward=reward, seconds=seconds) for each in SETTINGS
     )
@@ -61,13 +64,12 @@ def made_report(directory: Path, reward: float = 990.0, seconds: float = 0.1) ->
     learners = theory.filter(pa.compute.not_equal(theory["algorithm"], "Random"))
     found = curves(pa.concat_tables([runs, learners]))
     tuned = [each for each in found if each.radius != "paper"]
-    drawing = directory / "drawing.svg"
-    drawing.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    panels = [Panel("A <panel>", tuple(each for each in tuned if each.setting == "satimage"))]
     tried = ((0.1, Estimate(5.0, 1.0)), (0.5, Estimate(7.0, 1.0)))
     return Report(
         size=Size(trials=4, rounds=100, tuning_trials=2, grid=(0.1, 0.5)),
         settings=SETTINGS,
-        pictures=[Picture("A <figure>", "What it shows", drawing)],
+        charts=[ChartGroup("A <figure>", "What it shows", curve_charts(panels, QUANTITIES[0]))],
         tuned=findings(found, SETTINGS, radius="tuned"),
         theoretical=findings(found, SETTINGS, radius="paper"),
         tuned_rows=summarise(tuned),
@@ -84,30 +86,47 @@ def page_of(report: Report, directory: Path) -> Page:
 
 
 def test_the_page_needs_nothing_beside_it(tmp_path: Path) -> None:
-    path = write_report(made_report(tmp_path), tmp_path / "report.html")
+    path = write_report(made_report(), tmp_path / "report.html")
     html = path.read_text(encoding="utf-8")
     page = Page(html)
     assert page.links
-    assert all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in page.links)
-    assert re.search(r"https?:|//[a-z]|@import|url\(", re.sub(r'base64,[^"]*', "", html)) is None
-    assert "<script" not in html
+    assert all(link.startswith("#") for link in page.links)
+    ours = re.sub(r'<script type="text/plain" id="plotly">[^<]*', "", html)
+    assert re.search(r"https?:|//[a-z]|@import|url\(", ours) is None
+
+
+def test_charts_are_the_numbers_that_were_run_and_cannot_end_their_script(tmp_path: Path) -> None:
+    report = made_report()
+    html = write_report(report, tmp_path / "report.html").read_text(encoding="utf-8")
+    specs = re.findall(r'<script type="application/json">(.*?)</script>', html)
+    assert len(specs) == 1
+    traces = json.loads(specs[0])["data"]
+    drawn = {trace["name"]: trace["y"][-1] for trace in traces if "name" in trace}
+    rows = {row.algorithm: row for row in report.tuned_rows if row.setting == "satimage"}
+    assert set(drawn) == set(rows)
+    for name, end in drawn.items():
+        assert end == pytest.approx(rows[name].estimates["regret"].mean, rel=1e-5)
+    unsafe = Chart("t", "w", ({"name": "</script><b>"},), {})
+    assert "<" not in unsafe.spec
+    assert json.loads(unsafe.spec)["data"][0]["name"] == "</script><b>"
 
 
 def test_every_section_is_there_and_every_link_leads_to_one(tmp_path: Path) -> None:
-    page = page_of(made_report(tmp_path), tmp_path)
+    page = page_of(made_report(), tmp_path)
     assert page.open == []
-    assert set(SECTIONS) | {"machine"} == set(page.ids)
-    assert {link[1:] for link in page.links if link.startswith("#")} == set(page.ids)
+    sections = {*SECTIONS, "machine"}
+    assert sections | {"plotly"} == set(page.ids)
+    assert {link[1:] for link in page.links} == sections
     for words in ("A <figure>", "at the edge of the grid", "numpy", "Processor", "synthetic d=100"):
         assert words in page.text
 
 
 def test_the_verdicts_follow_the_numbers(tmp_path: Path) -> None:
-    good = page_of(made_report(tmp_path, reward=995.0), tmp_path).text
+    good = page_of(made_report(reward=995.0), tmp_path).text
     assert "holds at 4 of 4 settings" in good
     assert "0.5 % [0.5, 0.5]" in good
     assert "earned and sent exactly the same" in good
-    bad = page_of(made_report(tmp_path, reward=800.0, seconds=20.0), tmp_path).text
+    bad = page_of(made_report(reward=800.0, seconds=20.0), tmp_path).text
     assert bad.count("does not hold at 4 of 4 settings") > good.count(
         "does not hold at 4 of 4 settings"
     )
@@ -115,13 +134,13 @@ def test_the_verdicts_follow_the_numbers(tmp_path: Path) -> None:
 
 
 def test_the_theoretical_radius_is_judged_apart(tmp_path: Path) -> None:
-    text = page_of(made_report(tmp_path), tmp_path).text
+    text = page_of(made_report(), tmp_path).text
     assert "50.0\N{NO-BREAK SPACE}% of the lead lost" in text
     assert "does not hold at 1 of 1 setting" in text
 
 
 def test_a_shortened_run_says_so(tmp_path: Path) -> None:
-    report = made_report(tmp_path)
+    report = made_report()
     assert "20 trials of 20,000 rounds" in page_of(report, tmp_path).text
     tried = tuple((radius, Estimate(5.0, 1.0)) for radius in FULL.grid)
     full = replace(report, size=FULL, choices=[Choice("satimage", "FSCLB", 0.5, tried)])
@@ -147,18 +166,18 @@ def test_a_shortened_run_says_so(tmp_path: Path) -> None:
 def test_uneven_classes_are_told(tmp_path: Path, trials: tuple[int, ...], words: str) -> None:
     rows = tuple(ClassRow(target, count, (0.5,)) for target, count in enumerate(trials))
     table = ClassTable("satimage", ("FSCLB",), rows, classes=2, tuned_on=(1,))
-    text = page_of(replace(made_report(tmp_path), by_class=[table]), tmp_path).text
+    text = page_of(replace(made_report(), by_class=[table]), tmp_path).text
     assert "picked on 1 of the 2 classes: 1." in text
     assert words in text
 
 
 def test_directory_in_the_way_is_an_output_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot be written"):
-        write_report(made_report(tmp_path), tmp_path)
+        write_report(made_report(), tmp_path)
 
 
 def test_the_same_report_gives_the_same_bytes(tmp_path: Path) -> None:
-    report = made_report(tmp_path)
+    report = made_report()
     first = write_report(report, tmp_path / "a.html").read_bytes()
     assert write_report(report, tmp_path / "b.html").read_bytes() == first
 

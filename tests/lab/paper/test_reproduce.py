@@ -17,9 +17,9 @@ from fedbandit.lab.study.study import FULL, QUICK, Size, size_of
 from fedbandit.lab.study.tuning import FIRST_SEED, Choice
 
 TRIALS, ROUNDS = 2, 40
-LINES = 6  # FSCLB and FedLinUCB with both radii, FedLinUCB as published with one, Random
+LINES = 7  # FSCLB and FedLinUCB with both radii, FedLinUCB as published and lean with one, Random
 REPORTED = len(SETTINGS) * TRIALS * LINES
-TUNING = len(SETTINGS) * 2 * len(QUICK.grid) * QUICK.tuning_trials
+TUNING = len(SETTINGS) * 3 * len(QUICK.grid) * QUICK.tuning_trials
 
 
 def call(out: Path) -> tuple[Reproduction, str]:
@@ -55,7 +55,8 @@ def test_a_whole_reproduction(tiny: tuple[Path, Reproduction, str]) -> None:
     assert done.report == out / "report.html"
     for path in (done.summary, out / "figures", done.report):
         assert str(path) in printed
-    for words in ("synthetic d=100", "FedLinUCB (published)", "verdict"):
+    assert [each.setting for each in done.gains] == [each.name for each in SETTINGS]
+    for words in ("synthetic d=100", "FedLinUCB (published)", "What FSCLB.lean gains", "verdict"):
         assert words in printed
 
 
@@ -77,7 +78,7 @@ def test_radii_are_picked_on_other_tapes(tiny: tuple[Path, Reproduction, str]) -
     means = ends.groupby(["setting", "algorithm", "radius"])["reward"].mean()
     runs = pd.read_parquet(out / "runs")
     for setting in SETTINGS:
-        for name in ("FSCLB", "FedLinUCB", "FedLinUCB (published)"):
+        for name in ("FSCLB", "FSCLB.lean", "FedLinUCB", "FedLinUCB (published)"):
             here = runs[(runs["setting"] == setting.name) & (runs["algorithm"] == name)]
             (label,) = set(here["radius"]) - {"paper"}
             tried = means[setting.name][name.partition(" (")[0]]
@@ -124,8 +125,8 @@ def test_every_recipe_brings_its_own_runs() -> None:
         for algorithm in study.algorithms
     ]
     reported = study.reported_tasks(choices)
-    assert len(study.algorithms) == 10
-    assert len({task.key for task in reported}) == len(reported) == 4 * 2 * (2 * 8 + 2)
+    assert len(study.algorithms) == 11
+    assert len({task.key for task in reported}) == len(reported) == 4 * 2 * (2 * 8 + 3)
     assert {task.world.params["seed"] for task in reported} == {0, 1}
     assert not {task.trial for task in reported} & {task.trial for task in tuning}
     assert len({id(task.world) for task in reported}) == 4 * 2

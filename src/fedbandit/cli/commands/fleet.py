@@ -76,7 +76,7 @@ def _execute(arguments: Namespace) -> None:
             delivered = fleet.close()
     title = f"{arguments.agents} agents, {arguments.rounds:,} decisions, {rewards:.4f} a decision"
     other = traffic_of_fedlinucb(fleet.recipe, world, arguments.rounds)
-    rows = compared(fleet.recipe.name, sent, other)
+    rows = compared(fleet.recipe.label, sent, other)
     show_table(title, ("", "uploads", "bytes up", "bytes down", "bytes"), rows)
     if not delivered:
         raise not_delivered(fleet, arguments.state_dir)

@@ -22,21 +22,29 @@ from fedbandit.cli.options import add_audit, add_store, audited, opened_store
 from fedbandit.cli.settings import add_set, settings
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import positive, positive_or_auto, when
-from fedbandit.errors import DataError, InvalidParameter, OutputError, complaint, unknown
+from fedbandit.errors import (
+    DataError,
+    InvalidParameter,
+    InvalidState,
+    OutputError,
+    complaint,
+    unknown,
+)
 
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
     from fedbandit.service.storage.contract import Model
 
-RECIPES = ("FSCLB", "FSCLB.lean", "FedLinUCB")
+RECIPES = ("FSCLB.lean", "FSCLB", "FedLinUCB")
 _OWN_OPTION = {
     "dimension": "--dimension",
     "sketch_size": "--sketch-size",
     "agents": "--agents",
 }
 EXAMPLE = """\
-fedbandit model create news --dimension 100 --sketch-size 40
-fedbandit model create shop --dimension 100 --recipe FSCLB.lean --set alpha=2 --set bounds.noise=0.5
+fedbandit model create news --dimension 100
+fedbandit model create shop --dimension 100 --set alpha=2 --set radius=0.3
+fedbandit model create paper --dimension 100 --recipe FSCLB --sketch-size 40
 fedbandit model list
 fedbandit model show news
 fedbandit model export news --out news.model
@@ -55,10 +63,10 @@ def _name(add: Add) -> None:
 
 def _define_create(add: Add) -> None:
     _name(add)
-    told = "FSCLB (default), FSCLB.lean or FedLinUCB"
-    add("--recipe", default="FSCLB", metavar="NAME", help=told)
+    told = "FSCLB.lean (default: few bytes), FSCLB (the paper's) or FedLinUCB (whole matrices)"
+    add("--recipe", metavar="NAME", help=told)
     add("--dimension", type=positive, required=True, metavar="D", help="features of an arm")
-    told = "size of a sketch, from 2 to D + 1, or auto; required for FSCLB"
+    told = "size of a sketch, from 2 to D + 1, or auto (default; FSCLB needs one)"
     add("--sketch-size", type=positive_or_auto, metavar="L", help=told)
     told = "agents expected; the papers' radii depend on it (default: 100)"
     add("--agents", type=positive, default=100, metavar="N", help=told)
@@ -100,11 +108,11 @@ def _recipe(arguments: Namespace) -> "Recipe":
     from fedbandit.core.recipes import RECIPES as ALL
     from fedbandit.parameters import build
 
-    name = arguments.recipe
-    if name not in ALL:
-        raise unknown("recipe", name, RECIPES)
     given = settings(arguments.settings)
     _check_settings(given)
+    name = arguments.recipe or _suited(given)
+    if name not in ALL:
+        raise unknown("recipe", name, RECIPES)
     params = {"dimension": arguments.dimension, "agents": arguments.agents}
     if arguments.sketch_size is not None:
         params["sketch_size"] = arguments.sketch_size
@@ -113,6 +121,15 @@ def _recipe(arguments: Namespace) -> "Recipe":
         advice = f"--sketch-size {paper} (0.4 D, the paper's choice) or --sketch-size auto"
         raise InvalidParameter(f"{name} needs a sketch size. Add {advice}.")
     return build(ALL[name], {**params, **given}, place=name)
+
+
+def _suited(given: Mapping[str, Any]) -> str:
+    """Return FSCLB.lean, or FSCLB if something is set that only it has."""
+    from fedbandit.core.fsclb import FSCLB
+
+    whole, lean = (inspect.signature(build).parameters.keys() for build in (FSCLB, FSCLB.lean))
+    papers = given.keys() & (whole - lean) or given.get("radius") == "paper"
+    return "FSCLB" if papers else "FSCLB.lean"
 
 
 def _requires(factory: Callable[..., object], name: str) -> bool:
@@ -132,10 +149,20 @@ def _list(arguments: Namespace) -> None:
     with opened_store(arguments) as store:
         models = store.models()
     rows = [
-        (each.name, each.recipe, each.fingerprint, f"{each.version}", f"{each.count}")
+        (each.name, _label(each), each.fingerprint, f"{each.version}", f"{each.count}")
         for each in models
     ]
     show_table("Models", ("name", "recipe", "fingerprint", "uploads", "observations"), rows)
+
+
+def _label(model: "Model") -> str:
+    """Return what a model's recipe is called; its name alone if this version cannot build it."""
+    from fedbandit.service.models.model import recipe_of
+
+    try:
+        return recipe_of(model).label
+    except InvalidState:
+        return model.recipe
 
 
 def _show(arguments: Namespace) -> None:
@@ -247,11 +274,17 @@ def _tokens(count: int) -> str:
 def _check_size(recipe: "Recipe") -> None:
     """Refuse a model whose state is larger than the largest answer that an agent reads."""
     from fedbandit.client.transport import LARGEST_ANSWER
+    from fedbandit.core.memory.lossy.memory import LossyMemory
     from fedbandit.core.memory.summary import Sketch
     from fedbandit.wire import WIDTH
 
-    d, held = recipe.dimension, recipe.parts.memory.empty().summary
-    size = WIDTH * d * (held.size if isinstance(held, Sketch) else d + 1)
+    d, memory = recipe.dimension, recipe.parts.memory
+    if isinstance(memory, LossyMemory):
+        rows = memory.server_size
+    else:
+        held = memory.empty().summary
+        rows = held.size if isinstance(held, Sketch) else d + 1
+    size = WIDTH * d * rows
     if size > LARGEST_ANSWER:
         got, expected = f"a state of {size:,} bytes", f"at most {LARGEST_ANSWER:,}"
         fix = "Choose a smaller dimension or sketch size."

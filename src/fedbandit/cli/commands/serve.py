@@ -29,7 +29,7 @@ fedbandit serve --store sqlite:///fedbandit.db --listen 127.0.0.1:8400
 
 Create models and tokens in the same store, before it runs or while it does:
 
-  fedbandit model create news --dimension 100 --sketch-size 40
+  fedbandit model create news --dimension 100
   fedbandit token create news phone-7
 
 A relay, one agent of a coordinator above and a coordinator of its own agents:

@@ -69,6 +69,7 @@ class AgentState:
     """The learner and the decision log, saved to ``state_dir`` if there is one. Thread-safe.
 
     ``caught_up``: it has the coordinator's state as of this start, or of the start of this life.
+    ``chance``: what its draws follow from, drawn once for every state and kept with it.
 
     The learning lock orders everything that is learned. Nothing is learned before it is written,
     and both happen in the same order, so that replaying the journal gives the same learner.
@@ -86,9 +87,10 @@ class AgentState:
         limits: wire.Limits | None,
         caught_up: bool,
         state_dir: StateDir | None,
+        chance: int = 0,
     ) -> None:
         self.who, self.log, self._refused = who, log, refused
-        self.caught_up, self.state_dir = caught_up, state_dir
+        self.caught_up, self.state_dir, self.chance = caught_up, state_dir, chance
         self._learner, self._waiting, self._limits = learner, waiting, limits
         self._learning_lock = Lock()
         self._rewards = self._defaults = 0
@@ -281,7 +283,8 @@ class AgentState:
 
     def snapshot(self) -> Iterable[Record]:
         """Return the records that a journal begins with. Called under the learning lock."""
-        return header(self.who, self._learner.recipe, self._limits), self._learner.saved()
+        head = header(self.who, self._learner.recipe, self._limits, self.chance)
+        return head, self._learner.saved()
 
     def begin_closing(self) -> bool:
         """Take no more rewards; return whether rewards were taken until now.

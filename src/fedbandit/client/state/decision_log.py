@@ -38,8 +38,8 @@ def _accept(arm: Array) -> None:
 class DecisionLog:
     """The open decisions and their journal; without one, everything is in memory only. Thread-safe.
 
-    ``running_time``: seconds that the agent ran before, by its journal. ``durable``: every reward
-    waits until it is on the disk.
+    ``running_time``: seconds that the agent ran before, by its journal; ``number``: that of its
+    latest decision. ``durable``: every reward waits until it is on the disk.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class DecisionLog:
         clock: Callable[[], float],
         *,
         running_time: float = 0.0,
+        number: int = 0,
         durable: bool = False,
     ) -> None:
         self.lock = Lock()
@@ -55,13 +56,18 @@ class DecisionLog:
         self._open = open_decisions
         self._clock, self._began = clock, clock() - running_time
         self._time_written = running_time
-        self._durable = durable
+        self._durable, self._number = durable, number
         self._journal: Journal | None = None
         self._snapshot: Callable[[], Iterable[Record]] = tuple
         self._hold_again: Callable[[], None] = lambda: None
         self._snapshot_size = 0
         self._broken = self._closed = False
         self._during_rewrite: list[bytes] | None = None
+
+    @property
+    def number(self) -> int:
+        """The largest number of a decision so far, over all runs."""
+        return self._number
 
     @property
     def open(self) -> int:
@@ -104,20 +110,22 @@ class DecisionLog:
         """
         self._journal, self._snapshot, self._hold_again = journal, snapshot, hold_again
 
-    def decide(self, name: str, arm: Array, *, active: bool, chosen: bool) -> None:
+    def decide(self, name: str, arm: Array, *, active: bool, chosen: bool, number: int = 0) -> None:
         """Add an open decision. If the disk fails it is in memory only, until the disk works again.
 
-        ``chosen``: the caller picked the id, so it may have been used before.
+        ``chosen``: the caller picked the id, so it may have been used before. ``number``: of the
+        decision, which draws follow from.
         """
         record, now = b"", self.running_time
         if self._journal is not None:
-            record = encode(Decided(name, bytes_of(arm), active, now))
+            record = encode(Decided(name, bytes_of(arm), active, now, number))
         with self.lock:
             self._check_open()
             if chosen:
                 self._open.check_new(name)
             forgotten = self._open.add(name, OpenDecision(arm, now, active))
             self.decided += 1
+            self._number = max(self._number, number)
             self._time_written = now
             self._append_if_possible(record)
             for old in forgotten:
@@ -146,7 +154,7 @@ class DecisionLog:
             now = self.running_time
             if now - self._time_written >= every:
                 self._time_written = now
-                self._append_if_possible(encode(Ran(now)))
+                self._append_if_possible(encode(Ran(now, self._number)))
             return self._time_written + every - now
 
     def oldest(self) -> tuple[str, OpenDecision] | None:
@@ -187,9 +195,9 @@ class DecisionLog:
         records = [encode(record) for record in self._snapshot()]
         with self.lock:
             decided, settled = self._open.items(), self._open.settled()
-            now, self._during_rewrite = self.running_time, []
+            ran, self._during_rewrite = Ran(self.running_time, self._number), []
         try:
-            records += [encode(Settled(settled)), encode(Ran(now))]
+            records += [encode(Settled(settled)), encode(ran)]
             made = Journal.create(old.path, [*records, *map(_decided_again, decided)])
             self._replace(old, made)
         finally:

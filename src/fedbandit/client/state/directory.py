@@ -56,13 +56,19 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovered:
-    """What was read back from a journal, and its format; ``running_time`` is over all runs."""
+    """What was read back from a journal, and its format.
+
+    ``running_time`` is over all runs, and so is ``number``, of the latest decision. ``chance``: see
+    ``Header``.
+    """
 
     journal: Journal
     learner: Learner
     limits: Limits | None
     running_time: float
     format: int
+    number: int
+    chance: int
 
 
 class StateDir:
@@ -83,7 +89,7 @@ class StateDir:
             return None
         content = read(self._journal, opening=OPENING)
         try:
-            header, learner, running_time = _replay(content.payloads, who, decisions)
+            header, learner, running_time, number = _replay(content.payloads, who, decisions)
         except (UnknownDecision, SettledDecision) as error:
             raise _unreadable(f"a reward without its decision, {error}") from error
         except FedbanditError:
@@ -94,7 +100,8 @@ class StateDir:
         if content.torn:
             _log.warning("%s: cut off a torn record of %d bytes", self._journal, content.torn)
         journal = Journal.resume(self._journal, content)
-        return Recovered(journal, learner, limits, running_time, header.format)
+        kept = header.format, number, header.chance
+        return Recovered(journal, learner, limits, running_time, *kept)
 
     def begin(self, records: Iterable[Record]) -> Journal:
         """Start a journal with these records; they are on the disk before it has its name."""
@@ -118,11 +125,11 @@ class StateDir:
         file_lock.release(self._held)
 
 
-def header(who: Identity, recipe: Recipe, limits: Limits | None) -> Header:
+def header(who: Identity, recipe: Recipe, limits: Limits | None, chance: int = 0) -> Header:
     """Return the record that a journal begins with."""
     bounds = None if limits is None else (limits.arm_norm, limits.reward, limits.count)
     params = msgspec.json.encode(recipe.params)
-    return Header(FORMAT, who.model, who.agent, recipe.name, params, bounds, recipe.meaning)
+    return Header(FORMAT, who.model, who.agent, recipe.name, params, bounds, recipe.meaning, chance)
 
 
 def recipe_of(name: str, params: bytes) -> Recipe:
@@ -137,8 +144,8 @@ def recipe_of(name: str, params: bytes) -> Recipe:
 
 def _replay(
     payloads: list[bytes], who: Identity, decisions: OpenDecisions
-) -> tuple[Header, Learner, float]:
-    """Return the header, the learner after all records, and the latest running time.
+) -> tuple[Header, Learner, float, int]:
+    """Return header, the learner after all records, the latest time and number of a decision.
 
     More decisions may have been open than are allowed now. All are restored, since their rewards
     may follow; only those still open at the end are trimmed.
@@ -157,11 +164,11 @@ def _replay(
     learner = Learner.restore(recipe, first)
     if head.limits is not None:
         learner.most = head.limits[2]
-    latest = 0.0
+    latest, largest = 0.0, 0
     for record in records:
         match record:
-            case Decided(name, arm, active, since):
-                latest = _later(latest, since)
+            case Decided(name, arm, active, since, number):
+                latest, largest = _later(latest, since), max(largest, number)
                 waits = latest if since is None else since
                 decisions.restore(name, OpenDecision(array_of(arm), waits, active))
             case Activated(name, since):
@@ -174,13 +181,13 @@ def _replay(
                 decisions.settle(name)
             case Settled(names):
                 decisions.restore_settled(names)
-            case Ran(seconds):
-                latest = _later(latest, seconds)
+            case Ran(seconds, number):
+                latest, largest = _later(latest, seconds), max(largest, number)
             case Learned():
                 most, learner = learner.most, Learner.restore(recipe, record)
                 learner.most = most
     decisions.trim()
-    return head, learner, latest
+    return head, learner, latest, largest
 
 
 def _later(latest: float, written: float | None) -> float:

@@ -30,7 +30,9 @@ FORMAT = 2
 class Header(msgspec.Struct, array_like=True, frozen=True, tag="header"):
     """The model and agent that the journal belongs to, the recipe, the coordinator's limits.
 
-    ``meaning`` is the version of what the recipe's name means, see ``core.identity``.
+    ``meaning`` is the version of what the recipe's name means, see ``core.identity``. ``chance`` is
+    what the agent's draws follow from, besides the recipe's seed and the number of the decision; 0
+    in journals from before there were draws.
     """
 
     format: int
@@ -40,15 +42,20 @@ class Header(msgspec.Struct, array_like=True, frozen=True, tag="header"):
     params: bytes
     limits: tuple[float, float, int] | None
     meaning: int = 1
+    chance: int = 0
 
 
 class Decided(msgspec.Struct, array_like=True, frozen=True, tag="decided"):
-    """A decision was made; ``active`` unless deferred. It waits since this running time."""
+    """A decision was made; ``active`` unless deferred. It waits since this running time.
+
+    ``number``: of the decision, over all runs; 0 in a rewritten journal, where ``Ran`` has it.
+    """
 
     id: str
     arm: bytes
     active: bool
     since: float | None = None
+    number: int = 0
 
 
 class Activated(msgspec.Struct, array_like=True, frozen=True, tag="activated"):
@@ -78,9 +85,10 @@ class Settled(msgspec.Struct, array_like=True, frozen=True, tag="settled"):
 
 
 class Ran(msgspec.Struct, array_like=True, frozen=True, tag="ran"):
-    """The running time when this was written, in seconds over all runs."""
+    """The running time when this was written, and the number of the latest decision."""
 
     seconds: float
+    number: int = 0
 
 
 class Tensor(msgspec.Struct, array_like=True, frozen=True):

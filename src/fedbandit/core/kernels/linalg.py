@@ -129,6 +129,20 @@ def spd_inverse(matrix: Array, ridge: float) -> tuple[Array, float]:
         return (vectors / values) @ vectors.T, float(np.log(values).sum())
 
 
+def psd_root(matrix: Array) -> Array:
+    """Return R with R R^T = A for a positive semidefinite A (n x n). Cost O(n^3).
+
+    By Cholesky, or by eigenvalues, those below 0 raised to it, if A is singular.
+    """
+    if not np.isfinite(matrix).all():
+        return np.full_like(matrix, np.nan)
+    try:
+        return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)), dtype=np.float64)
+
+
 def row_products_numpy(one: Array, other: Array) -> Array:
     """Return <x, y> for the rows x and y of two matrices. Cost O(K d)."""
     products: Array = np.einsum("kd,kd->k", one, other)

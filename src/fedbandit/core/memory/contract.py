@@ -91,6 +91,14 @@ class Reading(Protocol):
         """x^T V^{-1} x for every sparse arm, at a cost that grows with the entries."""
         ...
 
+    def whitened(self, arms: Array) -> Array:
+        """Return a matrix M of K rows with M M^T = A V^{-1} A^T for the arms A (K x d).
+
+        M z, with z standard normal, is the product of the arms and a vector drawn with the
+        covariance V^{-1}.
+        """
+        ...
+
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
         """Return the index of the arm with the best UCB, or -1 if a score is not finite.
 

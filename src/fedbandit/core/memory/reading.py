@@ -1,11 +1,14 @@
 """Summaries read as a positive definite matrix V: widths, estimates and determinants."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
 
 import numpy as np
 
 from fedbandit.core.kernels.linalg import (
     Array,
+    psd_root,
     row_products,
     sketch_logdet,
     sketch_solve,
@@ -15,7 +18,7 @@ from fedbandit.core.kernels.sparse import SparseArms
 from fedbandit.core.kernels.ucb import gram_ucb, sketch_ucb, sparse_products, sparse_squares
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GramReading:
     """V by its inverse (d x d) and log determinant. Solving costs O(d^2), widths O(K d^2).
 
@@ -48,6 +51,14 @@ class GramReading:
         squares = sparse_squares(arms.data, arms.indices, arms.indptr, self.inverse)
         widths: Array = np.maximum(squares, 0.0)
         return widths
+
+    def whitened(self, arms: Array) -> Array:
+        """Return A times a root of V^{-1}, K x d. Cost O(K d^2), and O(d^3) the first time."""
+        return arms @ self._root
+
+    @cached_property
+    def _root(self) -> Array:
+        return psd_root(self.inverse)
 
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
         """Return the arm with the best UCB, see ``Reading.best``."""
@@ -114,6 +125,15 @@ class SketchReading:
         projected = sparse_products(arms.data, arms.indices, arms.indptr, self.rows)
         explained = (projected * projected) @ (1.0 / (self.squares + self.ridge))
         return np.maximum(arms.squares() - explained, 0.0) / self.ridge
+
+    def whitened(self, arms: Array) -> Array:
+        """Return A V^{-1} [sqrt(c) I, S^T], K x (d + k). Cost O(K k d).
+
+        With c = ``ridge``, [sqrt(c) I, S^T] times its transpose is V.
+        """
+        along = (arms @ self.rows.T) / (self.squares + self.ridge)
+        solved = (arms - along @ self.rows) / self.ridge
+        return np.hstack([sqrt(self.ridge) * solved, along])
 
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
         """Return the arm with the best UCB, see ``Reading.best``."""

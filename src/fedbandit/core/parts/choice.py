@@ -1,4 +1,4 @@
-"""Rules for choosing an arm: UCB, and uniformly at random.
+"""Rules for choosing an arm: UCB, and uniformly at random; ``drawn.py`` has those that draw both.
 
 A choice is a pure function of the policy, the arms, the agent and the number of the decision. So it
 needs no lock, and a restored agent makes the choices that it would have made.
@@ -34,7 +34,8 @@ class Policy:
 class Chosen:
     """The index of the chosen arm, and the probability with which it was chosen.
 
-    ``arms`` is a copy of the K arms, ``squared_widths`` (K) has x^T V^{-1} x of each.
+    NaN stands for a probability that is estimated only if it is asked for. ``arms`` is a copy of
+    the K arms, ``squared_widths`` (K) has x^T V^{-1} x of each.
     """
 
     arm: int
@@ -49,6 +50,11 @@ class Choice(Protocol):
     @property
     def learns(self) -> bool:
         """Whether choices depend on rewards; if not, agents absorb and send nothing."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether probabilities are exact, or estimated by draws."""
         ...
 
     def choose(
@@ -73,6 +79,10 @@ class Choice(Protocol):
         """Choose for B decisions (arms B x K x d) of one agent, the first with this number."""
         ...
 
+    def probabilities(self, policy: Policy, chosen: Chosen, agent: int, number: int, /) -> Array:
+        """Return the probability of every arm (K) for a choice that was made with this policy."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Ucb:
@@ -82,6 +92,7 @@ class Ucb:
     """
 
     learns = True
+    exact = True
 
     def choose(
         self,
@@ -116,6 +127,12 @@ class Ucb:
             raise arms_not_finite(flat)
         return first_best_of_each(scores)
 
+    def probabilities(self, _policy: Policy, chosen: Chosen, _agent: int, _number: int, /) -> Array:
+        """Return 1 for the arm that was chosen, 0 for the others."""
+        certain = np.zeros(len(chosen.arms))
+        certain[chosen.arm] = 1.0
+        return certain
+
 
 def _sparse_ucb(policy: Policy, arms: SparseArms) -> Chosen:
     with np.errstate(all="ignore"):
@@ -134,6 +151,7 @@ class Uniform:
     seed: int = 0
 
     learns = False
+    exact = True
 
     def choose(
         self,
@@ -146,7 +164,7 @@ class Uniform:
     ) -> Chosen:
         """Choose one arm. Cost O(K d), for a copy of the arms."""
         many = len(arms)
-        arm, probability = int(self._draw(agent, number) * many), 1.0 / many
+        arm, probability = int(uniform_draw(self.seed, agent, number) * many), 1.0 / many
         if isinstance(arms, SparseArms):
             if not _are_finite(arms.data):
                 raise arms_not_finite(arms.dense())
@@ -165,13 +183,18 @@ class Uniform:
         """Choose for B decisions at once."""
         if not np.isfinite(arms).all():
             raise arms_not_finite(arms.reshape(-1, arms.shape[2]))
-        draws = [self._draw(agent, number + b) for b in range(len(arms))]
+        draws = [uniform_draw(self.seed, agent, number + b) for b in range(len(arms))]
         chosen: NDArray[np.int64] = (np.array(draws) * arms.shape[1]).astype(np.int64)
         return chosen
 
-    def _draw(self, agent: int, number: int) -> float:
-        """Return a number in [0, 1) that depends only on seed, agent and number of decision."""
-        return _draws(self.seed, agent, number // _DRAWS)[number % _DRAWS]
+    def probabilities(self, _policy: Policy, chosen: Chosen, _agent: int, _number: int, /) -> Array:
+        """Return 1 / K for every arm."""
+        return np.full(len(chosen.arms), 1.0 / len(chosen.arms))
+
+
+def uniform_draw(seed: int, agent: int, number: int) -> float:
+    """Return a number in [0, 1) that depends only on seed, agent and number of decision."""
+    return _draws(seed, agent, number // _DRAWS)[number % _DRAWS]
 
 
 def _are_finite(entries: Array) -> bool:

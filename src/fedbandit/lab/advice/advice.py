@@ -22,7 +22,6 @@ from fedbandit.lab.advice.contenders import (
     whole_matrix,
 )
 from fedbandit.lab.advice.message_size import message_bytes
-from fedbandit.lab.advice.spectrum import played_spectrum, tail_share
 from fedbandit.lab.analysis.advice import FLOOR, LEAN, WHOLE, Advice, Prospect
 from fedbandit.lab.analysis.curves import Curves, curves
 from fedbandit.lab.analysis.recommendation import TOLERANCE, Measured, recommend
@@ -32,6 +31,7 @@ from fedbandit.lab.runs.progress import Progress
 from fedbandit.lab.runs.runner import run_tasks
 from fedbandit.lab.runs.spec import MOST_ROUNDS, NO_RADIUS
 from fedbandit.lab.runs.task import NamedWorld, Task
+from fedbandit.lab.study.spectrum import played_spectrum, tail_share
 from fedbandit.lab.study.tuning import FIRST_SEED, choose_radius
 
 TRIALS = 5

@@ -1,4 +1,4 @@
-"""Advice as files: a table for spreadsheets, everything for programs, a figure for people."""
+"""Advice as files: a table, everything for programs, a page and a figure for people."""
 
 import csv
 import math
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from fedbandit.lab.advice.page import write_advice_page
 from fedbandit.lab.analysis.advice import Advice
 from fedbandit.lab.analysis.statistics import Estimate
 from fedbandit.lab.figures.advice import draw_advice
@@ -16,7 +17,7 @@ _MEASURES = ("regret", "loss", "bytes")
 
 
 def write_advice(advice: Advice, out: Path) -> list[Path]:
-    """Write ``advice.csv``, ``advice.json`` and the figure ``advice`` to ``out``.
+    """Write ``advice.csv``, ``.json`` and ``.html`` and the figure ``advice`` to ``out``.
 
     The CSV has a row for each recipe and size, with what was known of that size beforehand (empty
     if nothing was). The JSON is all of the Advice.
@@ -28,7 +29,12 @@ def write_advice(advice: Advice, out: Path) -> list[Path]:
     everything = out / "advice.json"
     with writing(everything):
         everything.write_bytes(msgspec.json.format(msgspec.json.encode(advice)) + b"\n")
-    return [table, everything, *draw_advice(advice, out)]
+    return [
+        table,
+        everything,
+        write_advice_page(advice, out / "advice.html"),
+        *draw_advice(advice, out),
+    ]
 
 
 def advice_rows(advice: Advice) -> list[list[str]]:

@@ -10,6 +10,7 @@ from fedbandit.lab.analysis.curves import Curves, curves
 from fedbandit.lab.beyond.hard import hard_tasks
 from fedbandit.lab.beyond.hard_report import hard_text
 from fedbandit.lab.beyond.heavy_tail import heavy_tasks
+from fedbandit.lab.beyond.pages import write_beyond, write_hard
 from fedbandit.lab.beyond.report import (
     AIMS,
     aims,
@@ -29,6 +30,7 @@ class Beyond:
     """Where everything was written, and how many runs had to be made for it."""
 
     table: Path
+    page: Path
     figures: tuple[Path, ...]
     computed: int
 
@@ -38,6 +40,7 @@ class Hard:
     """Where the table of the hard worlds was written, and how many runs were made for it."""
 
     table: Path
+    page: Path
     computed: int
 
 
@@ -50,7 +53,7 @@ def beyond(
     jobs: int | None = None,
     console: Console | None = None,
 ) -> Beyond:
-    """Compare at the paper's settings and in a heavy-tailed world; write ``beyond.md``.
+    """Compare at the paper's settings and in a heavy-tailed world; write ``beyond.md``, ``.html``.
 
     The size is that of :func:`fedbandit.lab.reproduce`; the heavy tail gets five times the rounds
     and half the trials. Finished runs are not made again.
@@ -58,14 +61,17 @@ def beyond(
     study, out = Study(VARIANTS, size_of(trials=trials, rounds=rounds, quick=quick)), Path(out)
     done = run_study(study, out=out, jobs=jobs)
     heavy = run_aloud("heavy tail", heavy_tasks(study.size), out=out / "heavy-tail", jobs=jobs)
+    tail = curves(heavy.table)
     path = out / "beyond.md"
     with writing(path):
-        path.write_text(_text(study, done.found, curves(heavy.table)), encoding="utf-8")
+        path.write_text(_text(study, done.found, tail), encoding="utf-8")
+    page = write_beyond(study, done.found, tail, out / "beyond.html")
     names = [setting.name for setting in study.settings]
     figures = draw_frontier(done.found, names, out / "figures")
     _show(study, done.found, console or Console())
-    print(path)
-    return Beyond(path, tuple(figures), done.computed + heavy.computed)
+    for written in (path, page):
+        print(written)
+    return Beyond(path, page, tuple(figures), done.computed + heavy.computed)
 
 
 def beyond_hard(
@@ -76,17 +82,19 @@ def beyond_hard(
     quick: bool = False,
     jobs: int | None = None,
 ) -> Hard:
-    """Compare in the hard worlds, with default parameters; write ``hard.md``.
+    """Compare in the hard worlds, with default parameters; write ``hard.md`` and ``hard.html``.
 
     Sizes are those of :func:`beyond`. Finished runs, in ``OUT/hard/runs``, are not made again.
     """
     size, out = size_of(trials=trials, rounds=rounds, quick=quick), Path(out)
     done = run_aloud("hard worlds", hard_tasks(size), out=out / "hard", jobs=jobs)
-    path = out / "hard.md"
+    path, found = out / "hard.md", curves(done.table)
     with writing(path):
-        path.write_text(hard_text(curves(done.table), size), encoding="utf-8")
-    print(path)
-    return Hard(path, done.computed)
+        path.write_text(hard_text(found, size), encoding="utf-8")
+    page = write_hard(found, size, out / "hard.html")
+    for written in (path, page):
+        print(written)
+    return Hard(path, page, done.computed)
 
 
 def _show(study: Study, found: Sequence[Curves], on: Console) -> None:
@@ -100,8 +108,8 @@ def _show(study: Study, found: Sequence[Curves], on: Console) -> None:
 def _text(study: Study, found: Sequence[Curves], tail: Sequence[Curves]) -> str:
     parts = (
         words(study.size.trials, study.size.rounds),
-        targets_table(found, study.settings),
-        steps_table(found, study.settings, [each.name for each in study.algorithms]),
-        heavy_tail_table(tail),
+        targets_table(found, study.settings).markdown,
+        steps_table(found, study.settings, [each.name for each in study.algorithms]).markdown,
+        heavy_tail_table(tail).markdown,
     )
     return "\n\n".join(parts) + "\n"

@@ -1,4 +1,4 @@
-"""What was found in the hard worlds, as Markdown tables; every verdict is computed."""
+"""What was found in the hard worlds, as tables; every verdict is computed."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from fedbandit.lab.analysis.curves import Curves
 from fedbandit.lab.analysis.statistics import estimate, gap_loss, ratio
+from fedbandit.lab.analysis.table import Table
 from fedbandit.lab.analysis.text import plus_minus
 from fedbandit.lab.analysis.verdicts import at_most
 from fedbandit.lab.beyond.hard import CONSTANT, HARD, LINES, ROWS, HardWorld
 from fedbandit.lab.beyond.tables import (
     in_percent,
     line_of,
-    markdown,
     megabytes,
     regret_at,
     with_spread,
@@ -27,9 +27,9 @@ LINE = 1.1
 Regrets = dict[str, NDArray[np.float64]]
 
 
-def hard_text(found: Sequence[Curves], size: Size) -> str:
-    """Return how the numbers were made, a table of all worlds, and one of those that change."""
-    made = (
+def hard_words(size: Size) -> str:
+    """Return how the numbers were made."""
+    return (
         f"{size.trials} trials of {size.rounds:,} rounds in each world, "
         f"{int(1.25 * size.rounds):,} where something new appears; all lines of a trial on the "
         "same tape. d = 50 (128 hashed), K = 10, M = 10. Default parameters: radius 0.5, and for "
@@ -39,11 +39,16 @@ def hard_text(found: Sequence[Curves], size: Size) -> str:
         "literal's and FedLinUCB's "
         "mean regret."
     )
-    parts = (made, _all_worlds(found), _changing_worlds(found, size))
-    return "\n\n".join(parts) + "\n"
 
 
-def _all_worlds(found: Sequence[Curves]) -> str:
+def hard_text(found: Sequence[Curves], size: Size) -> str:
+    """Return how the numbers were made, a table of all worlds, and one of those that change."""
+    tables = (all_worlds(found), changing_worlds(found, size))
+    return "\n\n".join((hard_words(size), *(table.markdown for table in tables))) + "\n"
+
+
+def all_worlds(found: Sequence[Curves]) -> Table:
+    """Return every hard world with regret, differences, ratios and bytes."""
     head = [
         "regret over all rounds",
         *_short(LINES),
@@ -55,7 +60,7 @@ def _all_worlds(found: Sequence[Curves]) -> str:
         "literal",
         "lean",
     ]
-    return markdown(head, [_world_row(found, hard) for hard in HARD])
+    return Table(head, [_world_row(found, hard) for hard in HARD])
 
 
 def _world_row(found: Sequence[Curves], hard: HardWorld) -> list[str]:
@@ -71,7 +76,8 @@ def _world_row(found: Sequence[Curves], hard: HardWorld) -> list[str]:
     ]
 
 
-def _changing_worlds(found: Sequence[Curves], size: Size) -> str:
+def changing_worlds(found: Sequence[Curves], size: Size) -> Table:
+    """Return the worlds in which something changes: regret before it and after it."""
     names = _short(LINES)
     head = [
         "before the change",
@@ -88,7 +94,7 @@ def _changing_worlds(found: Sequence[Curves], size: Size) -> str:
         for hard in HARD
         if (change := hard.change(size.rounds)) is not None
     ]
-    return markdown(head, rows)
+    return Table(head, rows)
 
 
 def _change_row(found: Sequence[Curves], hard: HardWorld, change: int) -> list[str]:

@@ -1,14 +1,14 @@
-"""What was found beyond the paper, as Markdown tables; every verdict is computed."""
+"""What was found beyond the paper, as tables; every verdict is computed."""
 
 from collections.abc import Iterable, Sequence
 
 from fedbandit.lab.analysis.curves import Curves
 from fedbandit.lab.analysis.statistics import gap_loss, ratio
+from fedbandit.lab.analysis.table import Table
 from fedbandit.lab.analysis.verdicts import at_least, at_most
 from fedbandit.lab.beyond.tables import (
     in_percent,
     line_of,
-    markdown,
     mean_regret,
     megabytes,
     regret_at,
@@ -36,10 +36,10 @@ def words(trials: int, rounds: int) -> str:
     )
 
 
-def targets_table(found: Sequence[Curves], settings: Sequence[Setting]) -> str:
+def targets_table(found: Sequence[Curves], settings: Sequence[Setting]) -> Table:
     """Return FSCLB.lean beside the literal FSCLB and FedLinUCB, and whether the aims are met."""
     lines = ("bytes: FedLinUCB", "lean", "regret: FedLinUCB", "literal", "lean")
-    return markdown(["setting", *lines, *AIMS], [_targets(found, setting) for setting in settings])
+    return Table(["setting", *lines, *AIMS], [_targets(found, setting) for setting in settings])
 
 
 def _targets(found: Sequence[Curves], setting: Setting) -> list[str]:
@@ -66,7 +66,9 @@ def aims(found: Sequence[Curves], setting: Setting) -> list[str]:
     ]
 
 
-def steps_table(found: Sequence[Curves], settings: Sequence[Setting], names: Iterable[str]) -> str:
+def steps_table(
+    found: Sequence[Curves], settings: Sequence[Setting], names: Iterable[str]
+) -> Table:
     """Return every line at every setting: bytes as a share of FedLinUCB's, regret, and time.
 
     Time is a ratio to the literal FSCLB's.
@@ -82,10 +84,10 @@ def steps_table(found: Sequence[Curves], settings: Sequence[Setting], names: Ite
             time = ratio(line.final("seconds"), literal.final("seconds")).mean
             cells += [f"{100 * share:.1f} %, {mean_regret(line)}, {time:.2f}"]
         rows.append(cells)
-    return markdown(["bytes, regret, time", *(setting.name for setting in settings)], rows)
+    return Table(["bytes, regret, time", *(setting.name for setting in settings)], rows)
 
 
-def heavy_tail_table(found: Sequence[Curves]) -> str:
+def heavy_tail_table(found: Sequence[Curves]) -> Table:
     """Return regret as it grows, and its growth in the last quarter beside that in the second.
 
     Linear growth makes that ratio 1, growth by the root of the rounds 0.65, a logarithm 0.42.
@@ -99,4 +101,4 @@ def heavy_tail_table(found: Sequence[Curves]) -> str:
         growth = ratio(at[3] - at[2], at[1] - at[0])
         values = [f"{each.mean():,.0f}" for each in at]
         rows.append([line.algorithm, *values, with_spread(growth), megabytes(line)])
-    return markdown(head, rows)
+    return Table(head, rows)

@@ -1,7 +1,7 @@
-"""Cells and tables in Markdown."""
+"""Cells of tables, as text."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -48,9 +48,3 @@ def with_spread(value: Estimate) -> str:
 
 def _spread(half: float) -> str:
     return "" if math.isnan(half) else f" ± {half:.2f}"
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

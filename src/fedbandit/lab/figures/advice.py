@@ -92,7 +92,7 @@ def _trade(axes: Axes, advice: Advice) -> None:
     far = bool(regrets) and max(regrets) > ORDER_OF_MAGNITUDE / 2 * min(regrets)
     axes.set_yscale("log" if far else "linear")
     for name, look in TRADE_LOOKS.items():
-        _points(axes, [each for each in shown if _trade_name(each) == name], advice, name, look)
+        _points(axes, [each for each in shown if trade_name(each) == name], advice, name, look)
     limit = advice.of(WHOLE).regret.mean + advice.tolerance * advice.lead.mean
     allowed = f"FedLinUCB + {100 * advice.tolerance:.2g} % of its lead"
     axes.axhline(limit, color="#555555", linewidth=1.0, linestyle="--", label=allowed)
@@ -166,7 +166,8 @@ def _both_ends(group: Sequence[Measured]) -> Sequence[Measured]:
     return group if len(group) == 1 else (group[0], group[-1])
 
 
-def _trade_name(each: Measured) -> str:
+def trade_name(each: Measured) -> str:
+    """Return under which of ``TRADE_LOOKS`` it is drawn."""
     return f"{LEAN}, auto" if each.sketch_size == "auto" else each.recipe
 
 

@@ -25,6 +25,7 @@ class Look:
 # The Okabe-Ito palette, its yellow left out (too faint on white), and two of Tol's.
 LOOKS: Mapping[str, Look] = {
     "FSCLB": Look("#D55E00", "-", 2.2, 3),
+    "FSCLB.lean": Look("#332288", (0, (9.0, 1.5)), 2.4, 4),
     "FedLinUCB": Look("#0072B2", "-", 3.0),
     "FedLinUCB (published)": Look("#56B4E9", (0, (4.0, 2.0)), 1.6),
     "Random": Look("#7A7A7A", (0, (1.0, 1.5))),
@@ -42,7 +43,7 @@ OTHER_DASHES: tuple[LineStyle, ...] = (
     (0, (10.0, 2.0)),
     "-",
 )
-SPARE_COLOURS = ("#332288", "#117733", "#AA4499", "#999933", "#661100", "#6699CC")
+SPARE_COLOURS = ("#117733", "#AA4499", "#999933", "#661100", "#6699CC")
 
 
 def namer(panels: Sequence[Sequence[Curves]]) -> Callable[[Curves], str]:

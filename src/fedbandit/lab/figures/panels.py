@@ -98,7 +98,7 @@ def compose(panels: Sequence[Panel], quantity: Quantity) -> Figure:
     figure = Figure(figsize=(4.7 * columns + 0.4, height), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(rows, columns, squeeze=False)
-    logarithmic = any(_far_apart(panel, quantity.measure) for panel in panels)
+    logarithmic = any(far_apart(panel, quantity.measure) for panel in panels)
     for axes, panel in zip(grid.flat, panels, strict=False):
         axes.set_yscale("log" if logarithmic else "linear")
         for each in panel.lines:
@@ -163,7 +163,7 @@ def _line(axes: Axes, each: Curves, measure: str, look: Look) -> None:
     )
 
 
-def _far_apart(panel: Panel, measure: str) -> bool:
+def far_apart(panel: Panel, measure: str) -> bool:
     """Whether the lines end so far apart that a linear axis would flatten the lower ones."""
     ends = [float(each.final(measure).mean()) for each in panel.lines]
     positive = [end for end in ends if end > 0.0]

@@ -1,4 +1,4 @@
-"""The algorithms that the paper compares, the others that there are, and what all runs assume."""
+"""The algorithms that the paper compares, ours, the others, and what all runs assume."""
 
 from collections.abc import Iterable
 
@@ -13,6 +13,7 @@ FSCLB = "FSCLB"
 BEST = "FedLinUCB"
 PUBLISHED = "FedLinUCB (published)"
 RANDOM = "Random"
+LEAN = "FSCLB.lean"
 
 PAPER_ALGORITHMS = (
     _own(FSCLB),
@@ -20,6 +21,7 @@ PAPER_ALGORITHMS = (
     Algorithm(PUBLISHED, BEST, tuned_as=BEST, extra=lambda _: {"determinant": "every-round"}),
     Algorithm(RANDOM, RANDOM, tuned_as=""),
 )
+OURS = (_own(LEAN),)
 OTHER_ALGORITHMS = tuple(
     _own(name) for name in ("AsyncLinUCB", "DisLinUCB", "LinUCB", "Centralised", "SOFUL", "CBSCFD")
 )
@@ -35,6 +37,7 @@ def assumptions(algorithms: Iterable[Algorithm]) -> dict[str, str]:
         "Data set rewards": "1 for the target class, 0 for the others, without noise",
         "Tapes": "all algorithms of a trial see the same agents, arms and noise",
         "FedLinUCB": "best form: the determinant only when a bound on it reaches the threshold",
+        LEAN: "ours, not the paper's: its size, widths and budget by default; tuned radius alone",
         PUBLISHED: "the determinant from scratch every round; the same decisions",
         "Theoretical radius": f"S = 1, L = 1, delta = {DELTA:g}, T = the rounds, R as above. S = 1 "
         "is true of the synthetic settings and an assumption for the data sets",

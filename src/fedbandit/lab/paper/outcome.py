@@ -1,4 +1,4 @@
-"""What the terminal shows after a reproduction: the table, the verdicts, the paths."""
+"""What the terminal shows after a reproduction: the table, gains, verdicts, the paths."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -6,13 +6,15 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from fedbandit.lab.analysis.summary import Row
-from fedbandit.lab.analysis.text import compact, number, plus_minus
+from fedbandit.lab.analysis.text import compact, number, percent, plus_minus
 from fedbandit.lab.analysis.verdicts import Verdict
-from fedbandit.lab.paper.claims import Findings, claims
+from fedbandit.lab.paper.claims import Claim, Findings, claims
+from fedbandit.lab.paper.gains import Gain
 
 COLOURS = {
     Verdict.HOLDS: "green",
@@ -22,58 +24,124 @@ COLOURS = {
     Verdict.UNDEFINED: "dim",
 }
 
-NARROWEST = 60
-"""A table narrower than this would break words."""
+NARROWEST = 90
+"""On a narrower console the claims stand below each other, not in a table."""
+
+WHAT_GAINS_ARE = (
+    "bytes: of FedLinUCB's; regret: of Random's; lost: reward lost to FedLinUCB, of its lead "
+    "over Random"
+)
 
 
-def show(rows: Iterable[Row], found: Findings, *, paths: Sequence[Path], on: Console) -> None:
-    """Print the results of the tuned radius, the paper's claims beside them, and the paths."""
-    _print(_results([row for row in rows if row.radius != "paper"]), on)
-    _print(_verdicts(found), on)
+def show(
+    rows: Iterable[Row],
+    gained: Sequence[Gain],
+    found: Findings,
+    *,
+    paths: Sequence[Path],
+    on: Console,
+) -> None:
+    """Print the results of the tuned radius, gains, the paper's claims beside them, the paths."""
+    _show_results([row for row in rows if row.radius != "paper"], on)
+    if gained:
+        _show_gains(gained, on)
+    _show_claims(sorted(claims(found), key=_badness), on)
     for path in paths:
         on.print(Text(str(path)), soft_wrap=True)
 
 
-def _print(table: Table, on: Console) -> None:
-    """Print a table; on a narrow console its lines run over, so that no name or number is cut."""
-    boundless = on.options.update(max_width=sys.maxsize)
-    whole = all(column.no_wrap for column in table.columns)
-    needed = Measurement.get(on, boundless, table).maximum if whole else NARROWEST
-    if needed > on.width:
-        table.width = needed
-    on.print(table, "", crop=False)
+def _show_results(rows: Sequence[Row], on: Console) -> None:
+    """Print the table with all columns if they fit, else with the most important ones."""
+    for left_out in ((), ("radius", "seconds")):
+        table = _results(rows, left_out)
+        if _fits(table, on):
+            on.print(table, "")
+            return
+    for row in rows:
+        told = (f"{name} {cell}" for name, cell in _cells(row).items())
+        on.print(Text(f"{row.setting}, {row.algorithm}", style="bold"))
+        _indented(", ".join(told), on)
+    on.print()
 
 
-def _results(rows: Sequence[Row]) -> Table:
-    table = _plain_table()
-    table.add_column("algorithm", no_wrap=True)
-    table.add_column("radius", no_wrap=True)
-    for name in ("reward", "regret", "seconds", "scalars"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _results(rows: Sequence[Row], left_out: Sequence[str]) -> Table:
+    names = [name for name in _cells(rows[0]) if name not in left_out]
+    table = _plain_table("algorithm", right=names)
     setting = ""
     for row in rows:
         if row.setting != setting:
             setting = row.setting
             table.add_row(Text(f"\n{setting}", style="bold"))
-        table.add_row(
-            Text(row.algorithm),
-            row.radius,
-            plus_minus(row.estimates["reward"]),
-            *(number(row.estimates[name].mean) for name in ("regret", "seconds")),
-            compact(row.estimates["scalars"].mean),
-        )
+        cells = _cells(row)
+        table.add_row(Text(row.algorithm), *(cells[name] for name in names))
     return table
 
 
-def _verdicts(found: Findings) -> Table:
-    table = _plain_table(below=1)
+def _cells(row: Row) -> dict[str, str]:
+    mean = {name: each.mean for name, each in row.estimates.items()}
+    return {
+        "radius": row.radius,
+        "reward": plus_minus(row.estimates["reward"]),
+        "regret": number(mean["regret"]),
+        "seconds": number(mean["seconds"]),
+        "bytes": compact(mean["bytes"]),
+    }
+
+
+def _show_gains(gained: Sequence[Gain], on: Console) -> None:
+    on.print(Text("What FSCLB.lean gains, on the same tapes", style="bold"))
+    table = _plain_table("setting", right=("bytes", "regret", "lost"))
+    for each in gained:
+        values = [percent(value.mean) for value in (each.bytes, each.regret, each.loss)]
+        table.add_row(
+            each.setting, *(Text(value, style="green") for value in values[:2]), values[2]
+        )
+    on.print(table)
+    on.print(Text(f"{WHAT_GAINS_ARE}\n", style="dim"))
+
+
+def _badness(claim: Claim) -> int:
+    """Sort key: claims that hold first."""
+    order = list(Verdict)
+    return max((order.index(verdict) for verdict in claim.verdicts), default=0)
+
+
+def _show_claims(found: Sequence[Claim], on: Console) -> None:
+    if not found:
+        return
+    on.print(Text("What the paper claims for FSCLB, first what holds", style="bold"))
+    if on.width < NARROWEST:
+        for claim in found:
+            on.print(Text(claim.paper, style="bold"))
+            _indented(f"tested: {claim.test}\nmeasured: {claim.measured}", on)
+            on.print(Padding(_verdict(claim), (0, 0, 1, 2)))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
     for name in ("the paper says", "tested", "measured", "verdict"):
         table.add_column(name)
-    for claim in claims(found):
-        words = [Text(text, style=COLOURS[verdict]) for verdict, text in claim.counts]
-        table.add_row(claim.paper, claim.test, claim.measured, Text("\n").join(words))
+    for claim in found:
+        table.add_row(claim.paper, claim.test, claim.measured, _verdict(claim))
+    on.print(table, "")
+
+
+def _verdict(claim: Claim) -> Text:
+    words = [Text(text, style=COLOURS[verdict]) for verdict, text in claim.counts]
+    return Text("\n").join(words)
+
+
+def _indented(text: str, on: Console) -> None:
+    on.print(Padding(Text(text), (0, 0, 0, 2)))
+
+
+def _fits(table: Table, on: Console) -> bool:
+    boundless = on.options.update(max_width=sys.maxsize)
+    return Measurement.get(on, boundless, table).maximum <= on.width
+
+
+def _plain_table(*left: str, right: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
     return table
-
-
-def _plain_table(*, below: int = 0) -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, 2, below, 0), header_style="bold")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fedbandit import wire
 from fedbandit.core.checks import whole
-from fedbandit.core.identity import is_of_version_1, params_1
+from fedbandit.core.identity import is_of_version_1, params_1, told_params
 from fedbandit.core.memory.contract import Sent
 from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.summary import Sketch
@@ -52,7 +52,7 @@ def new_model(
         name=name,
         incarnation=new_incarnation(),
         recipe=recipe.name,
-        params=json.dumps(recipe.params).encode(),
+        params=json.dumps(told_params(recipe)).encode(),
         fingerprint=wire.fingerprint(recipe),
         limits=limits,
         version=0,

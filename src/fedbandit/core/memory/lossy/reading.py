@@ -132,6 +132,16 @@ class LossyReading:
         whole = SparseArms(arms.data * arms.data, arms.indices, arms.indptr, arms.dimension)
         return np.maximum(whole.times(inverse) - row_products(projected, projected), 0.0)
 
+    def whitened(self, arms: Array) -> Array:
+        """Return A V^{-1} [sqrt(C), R^T], K x (d + k). Cost O(K k d).
+
+        [sqrt(C), R^T] times its transpose is V.
+        """
+        inverse, explained, _ = self._factor
+        solved = arms * inverse - (arms @ explained.T) @ explained
+        along = np.sqrt(self.weight) * (solved @ self.rows.T)
+        return np.hstack([solved * np.sqrt(self.diagonal), along])
+
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
         """Return the arm with the best UCB, see ``Reading.best``."""
         inverse, explained, _ = self._factor
@@ -197,6 +207,10 @@ class LossyGramReading:
     def sparse_squared_widths(self, arms: SparseArms) -> Array:
         """x^T V^{-1} x for every sparse arm."""
         return self._whole.sparse_squared_widths(arms)
+
+    def whitened(self, arms: Array) -> Array:
+        """Return a root of A V^{-1} A^T, see ``GramReading``."""
+        return self._whole.whitened(arms)
 
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
         """Return the arm with the best UCB, see ``Reading.best``."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit.errors import InvalidParameter
-from fedbandit.lab.advice.spectrum import played_spectrum, tail_share
+from fedbandit.lab.study.spectrum import played_spectrum, sketched_spectrum, tail_share
 from tests.lab.tiny import world
 
 SPECTRA = st.lists(st.floats(0.0, 1e6), min_size=1, max_size=30)
@@ -58,3 +58,19 @@ def test_directions_that_no_arm_has_are_exactly_zero() -> None:
     tape = world(dimension=9, arms=4, spectrum="low-rank", rank=3)
     found = played_spectrum(fb.FedLinUCB(dimension=9, agents=2), tape, rounds=200)
     assert np.count_nonzero(found) == 3
+
+
+def test_a_sketch_holds_the_spectrum_up_to_what_it_shed() -> None:
+    recipe = fb.FSCLB(dimension=8, sketch_size=4, agents=2)
+    found = sketched_spectrum(recipe, world(dimension=8, arms=6), rounds=300)
+    assert found.shed > 0.0
+    kept = np.zeros(8)
+    kept[: len(found.sketched)] = found.sketched
+    # Frequent directions (Ghashami et al. 2016): 0 <= X^T X - S^T S <= shed I
+    assert np.all(found.played - kept >= -1e-9)
+    assert np.all(found.played - kept <= found.shed + 1e-9)
+
+
+def test_only_a_recipe_with_a_sketch_has_one() -> None:
+    with pytest.raises(InvalidParameter, match="keeps no sketch"):
+        sketched_spectrum(fb.FedLinUCB(dimension=4, agents=2), world(), rounds=10)

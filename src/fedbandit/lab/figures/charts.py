@@ -1,0 +1,279 @@
+"""Charts for a page: what the figures show, as plotly reads it, to hover, toggle and zoom."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedbandit.lab.analysis.curves import Curves
+from fedbandit.lab.analysis.statistics import Band, band, estimate, log_band
+from fedbandit.lab.figures.looks import Look, looks_of, namer
+from fedbandit.lab.figures.panels import Panel, Quantity, far_apart
+
+INK, FAINT = "#1d2329", "#e3e3e3"
+SHOWN = "%{y:,.4g} [%{customdata[0]:,.4g}, %{customdata[1]:,.4g}]"
+
+Trace = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart as plotly takes it, with its title and what it shows in words."""
+
+    title: str
+    words: str
+    data: tuple[Trace, ...]
+    layout: Mapping[str, Any]
+
+    @property
+    def spec(self) -> str:
+        """Data and layout as JSON that may stand inside a page's script element."""
+        text = msgspec.json.encode({"data": self.data, "layout": self.layout}).decode()
+        return text.replace("<", "\\u003c")
+
+
+def curve_charts(panels: Sequence[Panel], quantity: Quantity) -> list[Chart]:
+    """Return a chart for each panel: mean and 95 % band of every line, looking alike in all."""
+    name, looks = _named([panel.lines for panel in panels])
+    logarithmic = any(far_apart(panel, quantity.measure) for panel in panels)
+    return [
+        Chart(
+            panel.title,
+            f"{quantity.axis} by round",
+            tuple(
+                trace
+                for each in panel.lines
+                for trace in _curve(
+                    each, quantity.measure, name(each), looks[name(each)], logarithmic=logarithmic
+                )
+            ),
+            _layout("round", quantity.axis, y={"type": "log"} if logarithmic else {}),
+        )
+        for panel in panels
+    ]
+
+
+def difference_charts(
+    panels: Sequence[Panel], *, reference: str, without: Sequence[str] = ()
+) -> list[Chart]:
+    """Return for each panel the regret of every line less that of ``reference``, trial by trial.
+
+    What the lines of a trial share, an easy tape say, cancels: these bands tell lines apart where
+    those of the curves overlap.
+    """
+    name, looks = _named([panel.lines for panel in panels])
+    charts = []
+    for panel in panels:
+        base = next(each for each in panel.lines if each.algorithm == reference)
+        traces = [
+            trace
+            for each in panel.lines
+            if each.algorithm not in (reference, *without) and each.trials == base.trials
+            for trace in _lines(
+                each.checkpoints,
+                band(each.values["regret"] - base.values["regret"]),
+                name(each),
+                looks[name(each)],
+            )
+        ]
+        layout = _layout("round", f"regret less {reference}'s", y={"zerolinecolor": "#888888"})
+        words = f"regret less that of {reference}, paired within trials, by round"
+        charts.append(Chart(panel.title, words, tuple(traces), layout))
+    return charts
+
+
+def spectrum_chart(
+    title: str,
+    played: ArrayLike,
+    *,
+    sketched: ArrayLike | None = None,
+    shed: float | None = None,
+    sizes: Sequence[int] = (),
+) -> Chart:
+    """Return the eigenvalues of the arms played, those that a sketch of them holds, what it shed.
+
+    ``sizes`` are marked: a sketch of size l keeps l - 1 directions.
+    """
+    values = np.asarray(played, dtype=np.float64)
+    floor = 1e-9 * float(values.max(initial=0.0))
+    data = [_dots("arms played", values, "#333333", floor)]
+    if sketched is not None:
+        data.append(_dots("in the sketch", sketched, "#D55E00", floor))
+    shapes = [_rule(x=size - 0.5) for size in sizes]
+    notes = []
+    if shed is not None and shed > 0.0:
+        shapes.append(_rule(y=shed, dash="dash"))
+        notes = [_note(f"shed: {shed:,.4g}", shed)]
+    layout = _layout("eigenvalue, largest first", "eigenvalue", y={"type": "log"})
+    words = "eigenvalues of the arms played, largest first"
+    return Chart(title, words, tuple(data), {**layout, "shapes": shapes, "annotations": notes})
+
+
+def trade_charts(panels: Sequence[Panel]) -> list[Chart]:
+    """Return for each panel bytes against regret at the end; what sends nothing is left out."""
+    name, looks = _named([panel.lines for panel in panels])
+    return [
+        Chart(
+            panel.title,
+            "bytes sent against regret",
+            tuple(
+                _point(
+                    name(each),
+                    float(each.final("bytes").mean()) / 1e6,
+                    estimate(each.final("regret")).mean,
+                    estimate(each.final("regret")).ci95,
+                    looks[name(each)].colour,
+                )
+                for each in panel.lines
+                if each.final("bytes").any()
+            ),
+            _layout("bytes in both directions, MB", "regret", x={"type": "log"}, unified=False),
+        )
+        for panel in panels
+    ]
+
+
+def point_chart(
+    title: str, points: Sequence[tuple[str, str, float, float, float]], *, limit: float, note: str
+) -> Chart:
+    """Return bytes against regret for (name, colour, bytes, regret, half an interval) each.
+
+    A dashed line marks the regret that is allowed, with its ``note``.
+    """
+    data = tuple(_point(name, x / 1e6, y, half, colour) for name, colour, x, y, half in points)
+    layout = _layout(
+        "bytes in both directions, MB", "regret", x={"type": "log"}, unified=False, legend=False
+    )
+    marks = {"shapes": [_rule(y=limit, dash="dash")], "annotations": [_note(note, limit)]}
+    return Chart(title, "bytes sent against regret", data, {**layout, **marks})
+
+
+def _named(lines: Sequence[Sequence[Curves]]) -> tuple[Callable[[Curves], str], dict[str, Look]]:
+    name = namer(lines)
+    return name, looks_of(lines, name)
+
+
+def _curve(
+    each: Curves, measure: str, name: str, look: Look, *, logarithmic: bool
+) -> Sequence[Trace]:
+    """Return a mean with its band; a log axis shows nothing of what is still zero."""
+    trials = each.values[measure]
+    shown = trials.mean(axis=0) > 0.0 if logarithmic else np.ones(trials.shape[1], dtype=bool)
+    if not shown.any():
+        return ()
+    spread = log_band(trials[:, shown]) if logarithmic else band(trials)
+    return _lines(each.checkpoints[shown], spread, name, look)
+
+
+def _lines(at: NDArray[np.int64], spread: Band, name: str, look: Look) -> Sequence[Trace]:
+    low, high = _rounded(spread.low), _rounded(spread.high)
+    x = at.tolist()
+    area = {
+        "x": [*x, *x[::-1]],
+        "y": [*high, *low[::-1]],
+        "fill": "toself",
+        "fillcolor": _faded(look.colour),
+        "line": {"width": 0},
+        "mode": "lines",
+        "hoverinfo": "skip",
+        "legendgroup": name,
+        "showlegend": False,
+    }
+    dash = "solid" if look.dashes == "-" else ",".join(f"{each * 1.5}px" for each in look.dashes[1])
+    line = {
+        "x": x,
+        "y": _rounded(spread.mean),
+        "customdata": list(zip(low, high, strict=True)),
+        "name": name,
+        "legendgroup": name,
+        "mode": "lines",
+        "line": {"color": look.colour, "width": look.width, "dash": dash},
+        "hovertemplate": SHOWN,
+    }
+    return area, line
+
+
+def _dots(name: str, values: ArrayLike, colour: str, floor: float) -> Trace:
+    numbers = np.asarray(values, dtype=np.float64)
+    index = np.flatnonzero(numbers > floor)
+    return {
+        "x": (index + 1).tolist(),
+        "y": _rounded(numbers[index]),
+        "name": name,
+        "mode": "lines+markers",
+        "line": {"color": colour, "width": 1.2},
+        "marker": {"size": 5},
+        "hovertemplate": "%{y:,.4g}",
+    }
+
+
+def _point(name: str, x: float, y: float, half: float, colour: str) -> Trace:
+    known = bool(np.isfinite(half))
+    return {
+        "x": [float(f"{x:.6g}")],
+        "y": [float(f"{y:.6g}")],
+        "error_y": {"type": "data", "array": [float(f"{half:.6g}")]} if known else {},
+        "name": name,
+        "mode": "markers",
+        "marker": {"color": colour, "size": 11, "line": {"color": "white", "width": 1}},
+        "hovertemplate": "%{x:,.4g} MB, regret %{y:,.4g}",
+    }
+
+
+def _rule(*, x: float | None = None, y: float | None = None, dash: str = "dot") -> Trace:
+    """Return a line across the whole chart at x or at y."""
+    across = {"line": {"color": "#777777", "width": 1, "dash": dash}, "type": "line"}
+    if y is None:
+        return {**across, "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1}
+    return {**across, "y0": y, "y1": y, "xref": "paper", "x0": 0, "x1": 1}
+
+
+def _note(text: str, y: float) -> Trace:
+    """Return words above a rule of a chart; plotly places them by the axis' own units."""
+    place = {"xref": "paper", "x": 1, "xanchor": "right", "yanchor": "bottom", "showarrow": False}
+    return {**place, "text": text, "y": y, "onY": True}
+
+
+def _layout(
+    across: str,
+    up: str,
+    *,
+    x: Mapping[str, Any] | None = None,
+    y: Mapping[str, Any] | None = None,
+    unified: bool = True,
+    legend: bool = True,
+) -> dict[str, Any]:
+    """Return what all charts share."""
+    axis = {"gridcolor": FAINT, "linecolor": "#555555", "ticks": "outside", "automargin": True}
+    number = {"exponentformat": "SI", "zerolinecolor": FAINT}
+    return {
+        "xaxis": {**axis, **number, "title": {"text": across}, **_dotted(x)},
+        "yaxis": {**axis, **number, "title": {"text": up}, **_dotted(y)},
+        "hovermode": "x unified" if unified else "closest",
+        "showlegend": legend,
+        "legend": {"orientation": "h", "y": -0.3, "yanchor": "top"},
+        "margin": {"l": 10, "r": 10, "t": 10, "b": 10},
+        "font": {"color": INK, "size": 12},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+    }
+
+
+def _dotted(axis: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Label a log axis at 1, 2 and 5 of each power of ten."""
+    asked = dict(axis or {})
+    marks = {"dtick": "D2", "exponentformat": "power"}
+    return {**asked, **marks} if asked.get("type") == "log" else asked
+
+
+def _rounded(values: ArrayLike) -> list[float]:
+    """Six digits are more than a screen shows, and a third of the page."""
+    return [float(f"{each:.6g}") for each in np.asarray(values, dtype=np.float64).tolist()]
+
+
+def _faded(colour: str) -> str:
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.15)"
