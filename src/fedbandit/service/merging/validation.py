@@ -128,7 +128,7 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     most *= (1.0 + CARRIED * ETA) ** levels if isinstance(summary, Fitted) else 1.0
     most += moved / sqrt(floor) if floor > 0.0 else 0.0
     if _is_rounded(summary) and mass > 0.0:
-        most += 2.0**-23 * (length / sqrt(mass) + levels * most) / sqrt(UNSEEN)
+        most += 2.0**-23 * (length / sqrt(UNSEEN * mass) + levels * most / sqrt(UNSEEN))
     if not needed <= most**2:
         raise _unexplained(f"{sqrt(needed):g}", most)
 
@@ -138,10 +138,12 @@ def _room(served: Served, summary: object) -> float:
 
     Each level of relays below rounds once more.
     """
-    levels = served.model.relays
-    if levels and isinstance(summary, Fitted):
+    levels, once = served.model.relays, room_for_rounding(summary)
+    if not levels:
+        return once
+    if isinstance(summary, Fitted):
         return relayed_room(summary, levels)
-    return float((1.0 + room_for_rounding(summary)) ** (1 + levels) - 1.0)
+    return float((1.0 + once) ** (1 + levels) - 1.0)
 
 
 def _moved(served: Served, statistics: Statistics) -> float:
@@ -381,7 +383,7 @@ def _check_matrix(statistics: Statistics, most: float, levels: int) -> None:
         raise misfit(at_fault(statistics), "an indefinite matrix", "a sum of x x^T")
     trace = float(matrix.trace())
     if _is_rounded(statistics.summary) and trace > 0.0:  # a moment in float32 may be a little off
-        length = sqrt(float(moment @ moment) / trace)
-        most += 2.0**-23 * (length + levels * most) / sqrt(UNSEEN)
+        length = sqrt(float(moment @ moment))
+        most += 2.0**-23 * (length / sqrt(UNSEEN * trace) + levels * most / sqrt(UNSEEN))
     if not is_explained(matrix, moment, most=most**2):
         raise _unexplained("more", most)
