@@ -131,7 +131,7 @@ def table(
 ) -> None:
     """Print a row for each shape, averaged over seeds."""
     print(f"\n{agents:,} agents, d = {dimension}, {rounds:,} rounds, {seeds} seeds, {kind}\n")
-    print("| tree | regret | uploads at the root | bytes at the root | uploads below | not at root |")
+    print("| tree | regret | uploads at root | bytes at root | uploads below | not at root |")
     print("|---|---|---|---|---|---|")
     for name, shape, wait in shapes:
         runs = []

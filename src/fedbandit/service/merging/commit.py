@@ -27,7 +27,7 @@ from fedbandit.service.models.quotas import (
 from fedbandit.service.models.undo import keep_parts, keep_snapshot, opened_groups
 from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
 from fedbandit.service.relay.relayed import Relayed, read_relayed
-from fedbandit.service.storage.contract import Locked, Store
+from fedbandit.service.storage.contract import Locked, Model, Store
 
 _log = logging.getLogger("fedbandit.service")
 
@@ -89,7 +89,7 @@ class Committer:
         with self._store.lock(self._served.model.name) as locked:
             if locked.model.incarnation != self._served.model.incarnation:
                 raise ModelGone
-            if locked.model.limits != self._served.model.limits:
+            if _rules(locked.model) != _rules(self._served.model):
                 raise ModelGone  # they were changed: what was checked has to be checked again
             if held is None or self._digest != locked.digest:
                 self._bytes, self._digest = locked.state(), locked.digest
@@ -172,6 +172,11 @@ class Committer:
             )
             for form in formats
         }
+
+
+def _rules(model: Model) -> tuple[wire.Limits, int]:
+    """Return what an upload was checked by."""
+    return model.limits, model.relays
 
 
 def _with_downloads(outcomes: Sequence[Outcome], downloads: Mapping[int, bytes]) -> list[Outcome]:
