@@ -4,8 +4,8 @@
 1, 2 and 3 processes merge batches into it, each as the merge worker of a coordinator does: decode,
 check, lock the model's row, merge, write, commit. HTTP is left out, since it takes no lock. For
 each it prints uploads a second of all together, and of a process's time how much it waits for the
-lock, holds it, and spends outside it. *Apart*: each process merges into a model of its own, which is
-what a model kept as one partial state for each coordinator would reach at best.
+lock, holds it, and spends outside it. *Apart*: each process merges into a model of its own, which
+is what a model kept as one partial state for each coordinator would reach at best.
 """
 
 import argparse

@@ -89,7 +89,7 @@ class Committer:
         with self._store.lock(self._served.model.name) as locked:
             if locked.model.incarnation != self._served.model.incarnation:
                 raise ModelGone
-            if _rules(locked.model) != _rules(self._served.model):
+            if rules_of(locked.model) != rules_of(self._served.model):
                 raise ModelGone  # they were changed: what was checked has to be checked again
             if held is None or self._digest != locked.digest:
                 self._bytes, self._digest = locked.state(), locked.digest
@@ -174,7 +174,7 @@ class Committer:
         }
 
 
-def _rules(model: Model) -> tuple[wire.Limits, int]:
+def rules_of(model: Model) -> tuple[wire.Limits, int]:
     """Return what an upload was checked by."""
     return model.limits, model.relays
 
