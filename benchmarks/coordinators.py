@@ -11,7 +11,6 @@ is what a model kept as one partial state for each coordinator would reach at be
 import argparse
 import multiprocessing
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,7 +54,7 @@ class Timed:
 def merge_for(url: str, ref: ModelRef, who: int, batch: int, seconds: float, result: Any) -> None:
     """Merge batches until the time is over; say how many uploads, and where the time went."""
     timed = Timed(open_store(url))
-    merger = StoreMerger(timed)  # type: ignore[arg-type]
+    merger = StoreMerger(timed)
     mark, uploads = wire.fingerprint(RECIPE), [upload(seed) for seed in range(64)]
     sequence, done = 0, 0
 
@@ -138,4 +137,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

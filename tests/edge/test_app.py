@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 import fedbandit as fb
 from fedbandit.client.state.agent_state import Waiting
 from fedbandit.edge.app import LARGEST_BODY
-from fedbandit.edge.features import arm_of, features_of
 from fedbandit.edge.openapi import DESCRIPTION
+from fedbandit.features.hashed import arm_of, features_of
 from tests.client.faults import disk_full_at
 from tests.client.twin import Twin, joined_to
 from tests.edge.sidecar import sidecar
@@ -272,6 +272,7 @@ def test_the_description_is_whole_and_its_page_needs_nothing(client: TestClient)
         "/events/{id}/reward",
         "/events/{id}/activate",
         "/healthz",
+        "/metrics",
     }
     shown = client.get("/docs")
     page = shown.text

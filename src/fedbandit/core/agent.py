@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite, isnan
@@ -15,16 +16,21 @@ from fedbandit.core.checks import (
     checked_arms,
     checked_batch,
     checked_reward,
+    checked_rewards,
+    never_shown,
     too_large,
+    wrong_kind,
 )
 from fedbandit.core.kernels.linalg import Array, fits
 from fedbandit.core.kernels.sparse import SparseArms, SparseLike
+from fedbandit.core.kernels.ucb import Integers
 from fedbandit.core.memory.contract import Pending, Reading
 from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.messages import Collect, Download, Message, Upload
 from fedbandit.core.parts.choice import Chosen, Policy
 from fedbandit.core.parts.radius import Evidence
+from fedbandit.core.playing import Stretch, play_drawn, play_tape, plays_tapes
 from fedbandit.core.saved import (
     State,
     array,
@@ -35,8 +41,9 @@ from fedbandit.core.saved import (
     rewards_entry,
     under,
 )
-from fedbandit.core.statistics import NO_REWARDS, Base, Rewards, Statistics
-from fedbandit.errors import FedbanditError, InvalidArms, InvalidMessage, OutOfOrder, complaint
+from fedbandit.core.statistics import Base, RunningRewards, Statistics
+from fedbandit.core.weights import noise_of
+from fedbandit.errors import NothingLearned, OutOfOrder
 
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
@@ -63,12 +70,14 @@ class Agent:
     def __init__(self, recipe: Recipe, index: int) -> None:
         self._recipe, self._parts, self._dimension = recipe, recipe.parts, recipe.dimension
         self._choose, self._learns = recipe.parts.choice.choose, recipe.parts.choice.learns
-        self.index = index
-        self._decisions = 0
-        self._rewards, self._reward_total, self._reward_squares = 0, 0.0, 0.0  # of what is pending
+        self._plays_tapes = plays_tapes(recipe.parts)
+        self._threshold = recipe.parts.trigger.threshold(0)  # the same for all counts if so
+        self.index, self._decisions, self._chosen_at = index, 0, 0
         self._chosen: Chosen | None = None
         self._chosen_with: Policy | None = None
+        self._rewards = RunningRewards()  # of what is pending
         self._pending: Pending | None = None  # until there is an observation
+        self._unanswered = 0  # uploads before the first download that were not kept
         self._adopt(self._parts.memory.empty(), version=0)
 
     def __repr__(self) -> str:
@@ -84,6 +93,11 @@ class Agent:
     def cut(self) -> int:
         """How many uploads in its base had a correction that was cut (``Statistics.cut``)."""
         return self._base.statistics.cut
+
+    @property
+    def noise(self) -> float:
+        """The deviation of rewards from what its base explains of them; NaN if not known."""
+        return noise_of(self._base)
 
     @property
     def theta(self) -> Array:
@@ -116,8 +130,8 @@ class Agent:
         if isnan(chosen.probability):
             if policy is None or policy is not self._policy:
                 return None
-            rule, number = self._parts.choice, self._decisions - 1
-            estimates = rule.probabilities(policy, chosen, self.index, number)
+            rule = self._parts.choice
+            estimates = rule.probabilities(policy, chosen, self.index, self._chosen_at)
             chosen.probability = float(estimates[chosen.arm])
         return chosen.probability
 
@@ -131,7 +145,7 @@ class Agent:
         """
         given, policy = checked_arms(arms, self._dimension), self._policy
         chosen = self._choose(policy, given, self.index, self._decisions, self._chosen)
-        self._chosen, self._chosen_with = chosen, policy
+        self._chosen, self._chosen_with, self._chosen_at = chosen, policy, self._decisions
         self._decisions += 1
         return chosen.arm
 
@@ -167,14 +181,49 @@ class Agent:
             pending = self._start_pending()
         if not pending.absorb(x, squared_width, reward):
             raise too_large(x, reward)
-        self._rewards += 1
-        self._reward_total += reward
-        self._reward_squares += reward * reward
+        self._rewards.add((reward,))
         if parts.own_data:
             self._decide_on_own_data(pending)
         if pending.growth_exceeds(parts.trigger.threshold(pending.count)):
+            if not (self._version or parts.own_data):
+                self._count_unanswered()
             return self._upload(pack=pack)
         return None
+
+    def play(self, arms: ArrayLike, rewards: ArrayLike) -> Stretch:
+        """Choose and observe round after round, until an upload is due or all rounds are played.
+
+        ``arms`` is B x K x d, and ``rewards`` (B x K) has what every arm would pay: for simulations
+        and replays. Does what ``choose`` and ``observe`` do, to the last bit; agents that decide
+        with their last download do it in one compiled loop. Raises as they do for a bad round.
+        """
+        batch = checked_batch(arms, self._dimension)
+        paid = checked_rewards(rewards, batch.shape[:2])
+        chosen, upload, at = np.empty(len(batch), np.int64), None, 0
+        while at < len(batch) and upload is None:
+            quiet = self._play_quietly(batch[at:], paid[at:], chosen[at:])
+            if not quiet:
+                arm = self.choose(batch[at])
+                chosen[at], upload = arm, self.observe(arm, float(paid[at, arm]))
+            elif self._pending is not None and self._pending.growth_exceeds(self._threshold):
+                upload = self._upload(pack=True)
+            at += quiet or 1
+        return Stretch(chosen[:at], upload)
+
+    def _play_quietly(self, arms: Array, rewards: Array, chosen: Integers) -> int:
+        """Play rounds that need no exact growth and shed nothing; return how many, maybe 0."""
+        policy, played = self._policy, 0
+        if not self._learns:
+            choice, number = self._parts.choice, self._decisions
+            played = play_drawn(choice, policy, arms, rewards, chosen, self.index, number)
+        elif self._plays_tapes:
+            pending, limit = self._pending or self._start_pending(), self._threshold
+            played, last = play_tape(policy, pending, arms, rewards, limit, chosen, self._chosen)
+            if played:
+                self._chosen, self._chosen_with = last, policy
+                self._rewards.add(rewards[np.arange(played), chosen[:played]].tolist())
+        self._decisions += played
+        return played
 
     def receive(self, message: Message) -> Upload | None:
         """Take a message from the server; return an upload if it was a ``Collect``.
@@ -184,14 +233,8 @@ class Agent:
         if isinstance(message, Collect):
             return self.collect()
         if not isinstance(message, Download):
-            raise InvalidMessage(
-                complaint(
-                    f"agent {self.index}",
-                    got=f"a {type(message).__name__}",
-                    expected="a Download or a Collect",
-                    fix="Pass it the messages that Server.receive returned for this agent.",
-                )
-            )
+            fix = "Pass it the messages that Server.receive returned for this agent."
+            raise wrong_kind(f"agent {self.index}", message, "a Download or a Collect", fix)
         memory = self._parts.memory
         memory.check(message.statistics)
         if message.version > self._version:
@@ -220,6 +263,7 @@ class Agent:
                 "uploaded. Do not call keep for it."
             )
         self._check_own(upload, "keep")
+        self._unanswered = 0
         base = self._base
         merged = self._parts.memory.merged(base.statistics, [upload.statistics], base.reference)
         self._adopt(merged, version=self._version)
@@ -259,7 +303,7 @@ class Agent:
             "base_moment": base.moment.copy(),
             "base_count": base.count,
             "base_rewards": rewards_entry(base.rewards),
-            "rewards": rewards_entry(self._pending_rewards()),
+            "rewards": rewards_entry(self._rewards.sums()),
         }
         if base.cut:
             state["base_cut"] = base.cut
@@ -285,7 +329,7 @@ class Agent:
         agent._adopt(base, version=integer(state, "version"))
         pending = agent._start_pending()
         pending.restore(part(state, "pending"))
-        agent._set_rewards(rewards(state, "rewards", most=agent.pending))
+        agent._rewards = RunningRewards(rewards(state, "rewards", most=agent.pending))
         agent._decisions = integer(state, "decisions")
         if agent._parts.own_data:
             agent._decide_on_own_data(pending)
@@ -301,16 +345,22 @@ class Agent:
         self._chosen = Chosen(-1, float("nan"), shown, squared)
         self._chosen_with = self._policy if current else None
 
+    def _count_unanswered(self) -> None:
+        """Warn, once, if a second upload is due and no download has ever come."""
+        self._unanswered += 1
+        if self._unanswered == 2:
+            warnings.warn(
+                f"Agent {self.index} uploads for the second time and has received no download, so "
+                "it has learned nothing. Pass each upload to server.receive and the answers to "
+                "agent.receive; on one machine, use fedbandit.Learner, which does that.",
+                NothingLearned,
+                stacklevel=3,
+            )
+
     def _check_own(self, upload: object, who: str) -> None:
         if not isinstance(upload, Upload) or upload.agent != self.index:
-            raise InvalidMessage(
-                complaint(
-                    f"{who}, agent {self.index}",
-                    got=f"a {type(upload).__name__}",
-                    expected="an Upload of its own",
-                    fix="Pass it an upload that this agent's observe returned.",
-                )
-            )
+            fix = "Pass it an upload that this agent's observe returned."
+            raise wrong_kind(f"{who}, agent {self.index}", upload, "an Upload of its own", fix)
         self._parts.memory.check(upload.statistics)
 
     def _adopt(self, statistics: Statistics, *, version: int) -> None:
@@ -322,7 +372,7 @@ class Agent:
     def _decide_on_own_data(self, pending: Pending) -> None:
         base, reading = self._base.statistics, pending.reading()
         moment, count = base.moment + pending.moment, base.count + pending.count
-        sums = base.rewards.plus(self._pending_rewards())
+        sums = base.rewards.plus(self._rewards.sums())
         self._decide_with(reading, Evidence(reading.estimate(moment), moment, count, sums))
 
     def _decide_with(self, reading: Reading, evidence: Evidence) -> None:
@@ -332,23 +382,10 @@ class Agent:
         self._pending = pending = self._parts.memory.pending(self._base)
         return pending
 
-    def _set_rewards(self, sums: Rewards) -> None:
-        """Set the sums over pending rewards: plain numbers, since each observation adds to them."""
-        self._rewards = sums.count
-        self._reward_total, self._reward_squares = sums.total, sums.squares
-
-    def _pending_rewards(self) -> Rewards:
-        """Return the sums over pending rewards; none if a square has overflowed."""
-        if not isfinite(self._reward_squares):
-            return NO_REWARDS
-        return Rewards(self._rewards, self._reward_total, self._reward_squares)
-
     def _rebase_pending(self) -> None:
         """Move the pending observations on top of a new base."""
-        if self._pending is not None and self._pending.count:
-            self._pending = self._pending.over(self._base)
-        else:
-            self._pending = None
+        pending = self._pending
+        self._pending = pending.over(self._base) if pending is not None and pending.count else None
 
     def _upload(self, *, pack: bool) -> Upload:
         """Return the pending observations as an upload, and start again with none pending.
@@ -359,7 +396,7 @@ class Agent:
         pending = self._pending or self._start_pending()
         summary = pending.summary()  # before the moment is read: shedding may correct it
         pending.moment.setflags(write=False)  # spares a copy of it
-        observed = Statistics(summary, pending.moment, pending.count, self._pending_rewards())
+        observed = Statistics(summary, pending.moment, pending.count, self._rewards.sums())
         if pack or memory.combines_rounded:
             observed = memory.uploaded(observed, base, pending.carried)
         elif pending.carried is not None:
@@ -369,7 +406,7 @@ class Agent:
             merged = memory.merged(base.statistics, [upload.statistics], None)
             self._adopt(merged, version=self._version)
         self._pending = None
-        self._set_rewards(NO_REWARDS)
+        self._rewards = RunningRewards()
         return upload
 
     def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:
@@ -377,20 +414,10 @@ class Agent:
         if type(arm) is int or isinstance(arm, np.integer):
             chosen = self._chosen
             if chosen is None or not 0 <= arm < len(chosen.arms):
-                raise self._never_shown(arm)
+                raise never_shown(arm, None if chosen is None else len(chosen.arms))
             x = chosen.arms[arm]
             if self._chosen_with is self._policy:
                 return x, chosen.squared_widths.item(arm)
         else:
             x = checked_arm(arm, self._dimension)
         return x, float(self._policy.reading.squared_widths(x[None])[0])
-
-    def _never_shown(self, arm: int | np.integer[Any]) -> FedbanditError:
-        if self._chosen is None:
-            return OutOfOrder(
-                f"observe: index {arm} refers to the arms of the last choose, and there was none. "
-                "Call choose(arms) first, or pass the arm's features."
-            )
-        expected = f"an index from 0 to {len(self._chosen.arms) - 1}"
-        fix = "Pass an index into the arms of the last choose, or the arm's features."
-        return InvalidArms(complaint("observe, arm", got=arm, expected=expected, fix=fix))

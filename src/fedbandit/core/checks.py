@@ -14,7 +14,16 @@ from numpy.typing import ArrayLike
 
 from fedbandit.core.kernels.linalg import LARGEST, Array
 from fedbandit.core.kernels.sparse import SparseArms, SparseLike, sparse_arms
-from fedbandit.errors import InvalidArms, InvalidParameter, InvalidReward, complaint, unknown
+from fedbandit.errors import (
+    FedbanditError,
+    InvalidArms,
+    InvalidMessage,
+    InvalidParameter,
+    InvalidReward,
+    OutOfOrder,
+    complaint,
+    unknown,
+)
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -132,6 +141,35 @@ def checked_reward(reward: float) -> float:
     if not isfinite(value):
         raise InvalidReward(complaint("observe, reward", got=value, expected=expected, fix=fix))
     return value
+
+
+def checked_rewards(rewards: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Return the rewards of all arms of B decisions as a B x K float64 array in C order."""
+    paid = np.ascontiguousarray(rewards, dtype=np.float64)
+    if paid.shape != shape:
+        expected = f"{shape[0]} x {shape[1]} numbers, one for each arm"
+        got, fix = f"an array of shape {paid.shape}", "Give what every arm would pay."
+        raise InvalidReward(complaint("play, rewards", got=got, expected=expected, fix=fix))
+    return paid
+
+
+def never_shown(arm: object, shown: int | None) -> FedbanditError:
+    """Return the error for an arm's index, of ``shown`` arms; None before the first choice."""
+    if shown is None:
+        return OutOfOrder(
+            f"observe: index {arm} refers to the arms of the last choose, and there was none. "
+            "Call choose(arms) first, or pass the arm's features."
+        )
+    expected = f"an index from 0 to {shown - 1}"
+    fix = "Pass an index into the arms of the last choose, or the arm's features."
+    return InvalidArms(complaint("observe, arm", got=arm, expected=expected, fix=fix))
+
+
+def wrong_kind(who: str, message: object, expected: str, fix: str) -> InvalidMessage:
+    """Return the error for a message of another kind than expected."""
+    return InvalidMessage(
+        complaint(who, got=f"a {type(message).__name__}", expected=expected, fix=fix)
+    )
 
 
 def too_large(x: Array, reward: float) -> InvalidArms:

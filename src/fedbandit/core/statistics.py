@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +37,28 @@ class Rewards:
 
 
 NO_REWARDS: Final = Rewards()
+
+
+class RunningRewards:
+    """The same sums while rewards come in."""
+
+    __slots__ = ("_count", "_squares", "_total")
+
+    def __init__(self, start: Rewards = NO_REWARDS) -> None:
+        self._count, self._total, self._squares = start.count, start.total, start.squares
+
+    def add(self, rewards: Sequence[float]) -> None:
+        """Add rewards, one after the other."""
+        self._count += len(rewards)
+        for reward in rewards:
+            self._total += reward
+            self._squares += reward * reward
+
+    def sums(self) -> Rewards:
+        """Return the sums; none if a square has overflowed."""
+        if not isfinite(self._squares):
+            return NO_REWARDS
+        return Rewards(self._count, self._total, self._squares)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

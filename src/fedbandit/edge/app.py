@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from fedbandit.client import ConnectedAgent
+from fedbandit.edge.metrics import CONTENT_TYPE, metrics_text
 from fedbandit.edge.openapi import DESCRIPTION
 from fedbandit.edge.ranking import RankRequest, RewardRequest, rank
 from fedbandit.errors import (
@@ -47,12 +48,13 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
 }
 
 
-def make_app(agent: ConnectedAgent, names: HostNames = LOCAL) -> Starlette:
+def make_app(agent: ConnectedAgent, names: HostNames = LOCAL, *, shadow: bool = False) -> Starlette:
     """Return the application of one agent. It closes the agent when it stops.
 
-    ``names``: the host names that it answers to.
+    ``names``: the host names that it answers to. ``shadow``: the first action of each request is
+    what the caller's own rule takes, and what it is answered with.
     """
-    endpoints = _Endpoints(agent)
+    endpoints = _Endpoints(agent, shadow=shadow)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -64,6 +66,7 @@ def make_app(agent: ConnectedAgent, names: HostNames = LOCAL) -> Starlette:
         Route("/events/{id}/reward", endpoints.reward, methods=["POST"]),
         Route("/events/{id}/activate", endpoints.activate, methods=["POST"]),
         Route("/healthz", endpoints.health, methods=["GET"]),
+        Route("/metrics", endpoints.metrics, methods=["GET"]),
         Route("/openapi.json", _openapi, methods=["GET"]),
         Route("/docs", _docs, methods=["GET"]),
     ]
@@ -81,13 +84,13 @@ def make_app(agent: ConnectedAgent, names: HostNames = LOCAL) -> Starlette:
 class _Endpoints:
     """The endpoints that call the agent, in a thread: a reward may wait for the disk."""
 
-    def __init__(self, agent: ConnectedAgent) -> None:
-        self._agent = agent
+    def __init__(self, agent: ConnectedAgent, *, shadow: bool) -> None:
+        self._agent, self._shadow = agent, shadow
 
     async def rank(self, request: Request) -> Response:
         """Choose an action."""
         asked = await _read(request, RankRequest)
-        answer = await run_in_threadpool(rank, self._agent, asked)
+        answer = await run_in_threadpool(rank, self._agent, asked, shadow=self._shadow)
         gate.admit(request.scope)
         body = msgspec.json.encode(answer)
         return Response(body, HTTPStatus.CREATED, media_type="application/json")
@@ -108,6 +111,11 @@ class _Endpoints:
     async def health(self, _: Request) -> Response:
         """Return the status of the agent: 200 also when it has trouble."""
         return JSONResponse(asdict(await run_in_threadpool(self._agent.status)))
+
+    async def metrics(self, _: Request) -> Response:
+        """Return the status in Prometheus' text format."""
+        status = await run_in_threadpool(self._agent.status)
+        return Response(metrics_text(status), media_type=CONTENT_TYPE)
 
 
 async def _read(request: Request, form: type[T]) -> T:

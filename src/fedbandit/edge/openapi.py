@@ -99,6 +99,19 @@ DESCRIPTION: Final[Described] = {
                 "responses": {"200": json_of("the status", {"type": "object"}), **_OTHER_HOSTS},
             }
         },
+        "/metrics": {
+            "get": {
+                "operationId": "metrics",
+                "summary": "Counts in Prometheus' text format, those of shadow mode among them.",
+                "responses": {
+                    "200": {
+                        "description": "lines of text",
+                        "content": {"text/plain": {"schema": {"type": "string"}}},
+                    },
+                    **_OTHER_HOSTS,
+                },
+            }
+        },
     },
     "components": {"schemas": {**_COMPONENTS, "Error": ERROR}},
 }

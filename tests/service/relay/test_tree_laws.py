@@ -85,7 +85,7 @@ def test_every_observation_arrives_once(
     for each in steps:
         step(tree, rng, *each)
         assert_each_once(tree)
-    for link in (each.link for each in (*tree.leaves, *tree.relays)):
+    for link in [leaf.link for leaf in tree.leaves] + [relay.link for relay in tree.relays]:
         assert link is not None
         link.arrive_late()
     tree.settle()

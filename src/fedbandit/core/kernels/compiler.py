@@ -35,14 +35,19 @@ class Kernel(Generic[P, R]):
     """A function that compiles ``source`` when it is first called, or runs ``plain``.
 
     ``kernel.run(...)`` is the same as ``kernel(...)`` and 0.3 microseconds faster. ``lets_go``:
-    release the GIL while it runs.
+    release the GIL while it runs. ``exact``: round every step as Python does.
     """
 
     def __init__(
-        self, source: Callable[P, R], plain: Callable[P, R], *, lets_go: bool = False
+        self,
+        source: Callable[P, R],
+        plain: Callable[P, R],
+        *,
+        lets_go: bool = False,
+        exact: bool = False,
     ) -> None:
         update_wrapper(self, source)
-        self.source, self.plain, self._lets_go = source, plain, lets_go
+        self.source, self.plain, self._lets_go, self._exact = source, plain, lets_go, exact
         self._next_time = "later processes load it from the cache"
         quiet = np.errstate(all="ignore")(plain)  # compiled code does not warn either
         self.run: Callable[P, R] = self._compile_and_run if COMPILES else quiet
@@ -64,7 +69,7 @@ class Kernel(Generic[P, R]):
         linked = update_wrapper(FunctionType(source.__code__, names, source.__name__), source)
         how: dict[str, Any] = {
             "error_model": "numpy",
-            "fastmath": {"reassoc", "contract", "arcp"},
+            "fastmath": set() if self._exact else {"reassoc", "contract", "arcp"},
             "nogil": self._lets_go,
         }
         try:
@@ -79,7 +84,7 @@ class Kernel(Generic[P, R]):
         result = self.run(*args, **kwargs)
         seconds = perf_counter() - start
         if seconds > _WORTH_MENTIONING and cast(Any, self.compiled).stats.cache_misses:
-            logging.getLogger("fedbandit").warning(
+            logging.getLogger("fedbandit").info(
                 "compiled %s in %.1f s; %s", self.source.__name__, seconds, self._next_time
             )
         return result
@@ -108,6 +113,11 @@ def kernel(function: Callable[P, R]) -> Kernel[P, R]:
 def long_kernel(function: Callable[P, R]) -> Kernel[P, R]:
     """Mark a function as ``kernel`` does; it releases the GIL, since it runs long."""
     return Kernel(function, function, lets_go=True)
+
+
+def exact_kernel(function: Callable[P, R]) -> Kernel[P, R]:
+    """Mark a function as ``kernel`` does; compiled, it returns the bits that Python does."""
+    return Kernel(function, function, exact=True)
 
 
 def kernel_or(plain: Callable[P, R]) -> Callable[[Callable[P, R]], Kernel[P, R]]:

@@ -8,10 +8,11 @@ of it is the matrix V to decide with. A *pending* buffer collects observations o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.kernels.sparse import SparseArms
+from fedbandit.core.kernels.ucb import Integers
 from fedbandit.core.saved import State
 
 if TYPE_CHECKING:
@@ -153,6 +154,28 @@ class Pending(Protocol):
     def restore(self, state: State) -> None:
         """Continue from a saved buffer, on the base that it was saved with."""
         ...
+
+
+class Tape(NamedTuple):
+    """Rounds to be played in one loop (``core.kernels.play``), and what they are played with.
+
+    A pending buffer that can has a method ``play(tape)``. It plays rounds with the base's reading
+    until one needs more than a row appended: it stops before a round that it cannot play, after one
+    that may make the growth exceed the threshold, and at the end, and returns how many it played.
+
+    ``arms`` (B x K x d), ``rewards`` (B x K); theta and beta of the policy; the ``threshold`` on
+    the growth; and arrays to write to: the ``chosen`` arms (B), the arms that were ``shown`` last
+    (K x d), and their squared ``widths`` (K).
+    """
+
+    arms: Array
+    rewards: Array
+    theta: Array
+    radius: float
+    threshold: float
+    chosen: Integers
+    shown: Array
+    widths: Array
 
 
 class Memory(Protocol):

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedbandit.core.kernels.linalg import Array, append_row, gram_growth
 from fedbandit.core.kernels.ucb import exceeds
+from fedbandit.core.memory.contract import Tape
 from fedbandit.core.memory.reading import GramReading
 from fedbandit.core.memory.summary import Gram, trusted
 from fedbandit.core.saved import State, array, check_word, integer, not_negative, wrong_entry
@@ -49,6 +50,20 @@ class PendingRows:
         self._filled += 1
         self._growth_bound += log1p(squared_width + self._slack * square)
         return True
+
+    def play(self, tape: Tape, /) -> int:
+        """Absorb the rounds of a tape that need no more than a row each; return how many."""
+        if self._filled == len(self._rows):
+            self._make_room()
+        room = len(self._rows)
+        if room <= self._filled:
+            return 0
+        played, self._growth_bound = self._base_reading.play(
+            tape, self._rows, self._filled, room, self.moment, self._growth_bound, self._slack
+        )
+        self._filled += played
+        self.count += played
+        return played
 
     def growth(self) -> float:
         """Return log det(base + pending) - log det(base). Cost O(n d^2 + n^3), n <= d rows."""

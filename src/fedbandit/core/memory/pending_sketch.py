@@ -15,6 +15,7 @@ from fedbandit.core.kernels.linalg import (
     triangle_of,
 )
 from fedbandit.core.kernels.ucb import exceeds
+from fedbandit.core.memory.contract import Tape
 from fedbandit.core.memory.reading import SketchReading
 from fedbandit.core.memory.summary import Sketch, trusted
 from fedbandit.core.saved import State, array, integer, not_negative, wrong_entry
@@ -91,6 +92,20 @@ class PendingSketch:
         if self._filled == self._capacity:
             self._shed_or_compact()
         return True
+
+    def play(self, tape: Tape, /) -> int:
+        """Absorb the rounds of a tape that need no more than a row each; return how many."""
+        if self._filled == len(self._rows):
+            self._make_room()
+        room = min(len(self._rows), self._capacity - 1)
+        if room <= self._filled:
+            return 0
+        played, self._growth_bound = self._base_reading.play(
+            tape, self._rows, self._filled, room, self.moment, self._growth_bound, self._slack
+        )
+        self._filled += played
+        self.count += played
+        return played
 
     def growth(self) -> float:
         """Return log det(base + pending) - log det(base). Cost O((k + n) n d + n^3)."""

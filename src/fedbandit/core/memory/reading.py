@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,10 @@ from fedbandit.core.kernels.linalg import (
     sketch_solve,
     sketch_squared_widths,
 )
+from fedbandit.core.kernels.play import play_gram, play_sketch
 from fedbandit.core.kernels.sparse import SparseArms
 from fedbandit.core.kernels.ucb import gram_ucb, sketch_ucb, sparse_products, sparse_squares
+from fedbandit.core.memory.contract import Tape
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,10 @@ class GramReading:
     def best(self, arms: Array, theta: Array, radius: float, shown: Array, widths: Array) -> int:
         """Return the arm with the best UCB, see ``Reading.best``."""
         return gram_ucb.run(arms, theta, radius, self.inverse, shown, widths)
+
+    def play(self, tape: Tape, *pending: Any) -> tuple[int, float]:
+        """Play rounds, see ``Tape``."""
+        return play_gram.run(*tape, self.inverse, *pending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +146,7 @@ class SketchReading:
         """Return the arm with the best UCB, see ``Reading.best``."""
         rows, squares, ridge = self.rows, self.squares, self.ridge
         return sketch_ucb.run(arms, theta, radius, rows, squares, ridge, shown, widths)
+
+    def play(self, tape: Tape, *pending: Any) -> tuple[int, float]:
+        """Play rounds, see ``Tape``."""
+        return play_sketch.run(*tape, self.rows, self.squares, self.ridge, *pending)

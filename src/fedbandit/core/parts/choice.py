@@ -181,10 +181,15 @@ class Uniform:
         self, _policy: Policy, arms: Array, agent: int, number: int, /
     ) -> NDArray[np.int64]:
         """Choose for B decisions at once."""
-        if not np.isfinite(arms).all():
+        if not _are_finite(arms):
             raise arms_not_finite(arms.reshape(-1, arms.shape[2]))
-        draws = [uniform_draw(self.seed, agent, number + b) for b in range(len(arms))]
-        chosen: NDArray[np.int64] = (np.array(draws) * arms.shape[1]).astype(np.int64)
+        end, draws = number + len(arms), np.zeros(0)
+        for block in range(number // _DRAWS, (end - 1) // _DRAWS + 1):
+            draws = np.append(draws, _draws(self.seed, agent, block))
+        first = number % _DRAWS
+        chosen: NDArray[np.int64] = (draws[first : first + len(arms)] * arms.shape[1]).astype(
+            np.int64
+        )
         return chosen
 
     def probabilities(self, _policy: Policy, chosen: Chosen, _agent: int, _number: int, /) -> Array:

@@ -123,10 +123,18 @@ class MergedUploads:
 
 def _forgotten(born: int, floor: int) -> str:
     expected = f"a life born at {floor} or later, or one of the {KEPT} that are remembered"
-    fix = "Join again as a new life; whether this upload was merged is no longer known."
+    fix = (
+        "Draw a new life and join again. If this upload was sent for the first time, send it as "
+        "number 1 of the new life; else drop it, since it may have been merged."
+    )
     return complaint("life", got=f"an unknown life born at {born}", expected=expected, fix=fix)
 
 
 def _unborn(born: int, known: int) -> str:
-    fix = "Send the number of lives that the answer to joining says."
-    return complaint("born", got=born, expected=f"a number from 0 to {known}", fix=fix)
+    expected = f"a number from 0 to {known}, the lives of this agent that the model knows"
+    fix = (
+        "This life is of a model that was deleted, or newer than the backup that was restored. "
+        "Draw a new life, join again, take the lives of the answer as its born, and send this "
+        "upload, which was not merged, as its number 1."
+    )
+    return complaint("born", got=born, expected=expected, fix=fix)

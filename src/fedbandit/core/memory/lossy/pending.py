@@ -7,6 +7,7 @@ import numpy as np
 
 from fedbandit.core.kernels.linalg import Array, append_row, triangle_of
 from fedbandit.core.kernels.ucb import exceeds
+from fedbandit.core.memory.contract import Tape
 from fedbandit.core.memory.lossy.reading import LossyReading
 from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
 from fedbandit.core.memory.summary import trusted
@@ -55,6 +56,20 @@ class PendingLossy:
         if self._filled == self._capacity:
             self._make_shorter()
         return True
+
+    def play(self, tape: Tape, /) -> int:
+        """Absorb the rounds of a tape that need no more than a row each; return how many."""
+        if self._filled == len(self._rows):
+            self._make_room()
+        room = min(len(self._rows), self._capacity - 1)
+        if room <= self._filled:
+            return 0
+        played, self._growth_bound = self._reading.play(
+            tape, self._rows, self._filled, room, self.moment, self._growth_bound, self._slack
+        )
+        self._filled += played
+        self.count += played
+        return int(played)
 
     def growth(self) -> float:
         """Return log det(base + pending) - log det(base). Cost O((k + n) n d + n^3)."""

@@ -13,12 +13,15 @@ Estimates of theta solve with V' = S^T S + diag(ridge + m), m = ``lift``, or wit
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array, row_products, spd_inverse
+from fedbandit.core.kernels.play import play_diagonal
 from fedbandit.core.kernels.sparse import SparseArms
 from fedbandit.core.kernels.ucb import diagonal_ucb, sparse_products
+from fedbandit.core.memory.contract import Tape
 from fedbandit.core.memory.reading import GramReading
 
 
@@ -146,6 +149,11 @@ class LossyReading:
         """Return the arm with the best UCB, see ``Reading.best``."""
         inverse, explained, _ = self._factor
         return diagonal_ucb.run(arms, theta, radius, explained, inverse, shown, widths)
+
+    def play(self, tape: Tape, *pending: Any) -> tuple[int, float]:
+        """Play rounds, see ``Tape``."""
+        inverse, explained, _ = self._factor
+        return play_diagonal.run(*tape, explained, inverse, *pending)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,127 @@
+"""Rounds of one agent in one loop: choose with a V that stays, keep the played arm as a row.
+
+Each loop plays the rounds of ``arms`` (B x K x d) with ``rewards`` (B x K) until one needs more. It
+returns how many it played and the bound on the growth of log det V after them, and stops
+
+- before a round for which ``pending`` has no room (``filled`` rows, at most ``most`` after it), or
+  whose numbers are not finite or too large;
+- after a round with which the bound exceeds ``threshold``.
+
+It writes the chosen arms to ``chosen`` (B), the played arms to ``pending``, and adds reward x to
+``moment``; ``shown`` and ``widths`` end up with the arms of the last round and their squared
+widths. All of it is what ``choose`` and ``observe`` compute round by round, to the last bit.
+"""
+
+from math import log1p
+
+from fedbandit.core.kernels.compiler import exact_kernel, kernel
+from fedbandit.core.kernels.linalg import Array, append_row
+from fedbandit.core.kernels.ucb import Integers, diagonal_ucb, gram_ucb, sketch_ucb
+
+
+@exact_kernel
+def raised(bound: float, squared_width: float, slack: float, square: float) -> float:
+    """Return the bound on the growth of log det V after one more observation."""
+    return bound + log1p(squared_width + slack * square)
+
+
+@kernel
+def play_sketch(
+    arms: Array,
+    rewards: Array,
+    theta: Array,
+    radius: float,
+    threshold: float,
+    chosen: Integers,
+    shown: Array,
+    widths: Array,
+    rows: Array,
+    squares: Array,
+    ridge: float,
+    pending: Array,
+    filled: int,
+    most: int,
+    moment: Array,
+    bound: float,
+    slack: float,
+) -> tuple[int, float]:
+    """Play rounds with V = cI + S^T S, see ``sketch_ucb``. Cost O(K k d) a round."""
+    for b in range(min(len(arms), most - filled)):
+        arm = sketch_ucb(arms[b], theta, radius, rows, squares, ridge, shown, widths)
+        if arm < 0:
+            return b, bound
+        square = append_row(pending, filled + b, moment, shown[arm], rewards[b, arm])
+        if square < 0.0:
+            return b, bound
+        chosen[b] = arm
+        bound = raised(bound, widths[arm], slack, square)
+        if bound > threshold:
+            return b + 1, bound
+    return min(len(arms), most - filled), bound
+
+
+@kernel
+def play_diagonal(
+    arms: Array,
+    rewards: Array,
+    theta: Array,
+    radius: float,
+    threshold: float,
+    chosen: Integers,
+    shown: Array,
+    widths: Array,
+    explained: Array,
+    inverse: Array,
+    pending: Array,
+    filled: int,
+    most: int,
+    moment: Array,
+    bound: float,
+    slack: float,
+) -> tuple[int, float]:
+    """Play rounds with V^-1 = diag(inverse) - W^T W, see ``diagonal_ucb``."""
+    for b in range(min(len(arms), most - filled)):
+        arm = diagonal_ucb(arms[b], theta, radius, explained, inverse, shown, widths)
+        if arm < 0:
+            return b, bound
+        square = append_row(pending, filled + b, moment, shown[arm], rewards[b, arm])
+        if square < 0.0:
+            return b, bound
+        chosen[b] = arm
+        bound = raised(bound, widths[arm], slack, square)
+        if bound > threshold:
+            return b + 1, bound
+    return min(len(arms), most - filled), bound
+
+
+@kernel
+def play_gram(
+    arms: Array,
+    rewards: Array,
+    theta: Array,
+    radius: float,
+    threshold: float,
+    chosen: Integers,
+    shown: Array,
+    widths: Array,
+    inverse: Array,
+    pending: Array,
+    filled: int,
+    most: int,
+    moment: Array,
+    bound: float,
+    slack: float,
+) -> tuple[int, float]:
+    """Play rounds with V by its inverse (d x d), see ``gram_ucb``. Cost O(K d^2) a round."""
+    for b in range(min(len(arms), most - filled)):
+        arm = gram_ucb(arms[b], theta, radius, inverse, shown, widths)
+        if arm < 0:
+            return b, bound
+        square = append_row(pending, filled + b, moment, shown[arm], rewards[b, arm])
+        if square < 0.0:
+            return b, bound
+        chosen[b] = arm
+        bound = raised(bound, widths[arm], slack, square)
+        if bound > threshold:
+            return b + 1, bound
+    return min(len(arms), most - filled), bound
