@@ -58,22 +58,34 @@ class Node:
         return self.download()
 
     def pass_on(self) -> None:
-        """Send what waits to the node above, and learn from the answer."""
-        if self.relayed is None or self.above is None or not self.relayed.outbox.waiting:
+        """Send what waits to the node above and learn from the answer; ask if nothing waits."""
+        if self.relayed is None or self.above is None:
+            return
+        if not self.relayed.outbox.waiting:
+            self.above.messages += 1
+            if self.above.server.version != self.relayed.version:
+                self._learn(self.relayed.received(self.recipe, self.above.download(), ""))
             return
         flying = self.relayed.launched(self.recipe)
         assert flying.outbox.in_flight is not None
         sent = wire.decode(wire.encode(flying.outbox.in_flight))
         assert isinstance(sent, Upload)
         answer = self.above.receive(sent)
-        self.relayed = flying.acknowledged(self.recipe, answer, "")
+        self._learn(flying.acknowledged(self.recipe, answer, ""))
+
+    def _learn(self, relayed: Relayed) -> None:
+        self.relayed = relayed
         version = self.server.version + 1
         self.server.adopt(self.relayed.everything(self.recipe), version=version)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run came to. ``missing``: the share of observations that the root does not have."""
+    """What one run came to.
+
+    ``root_messages``: uploads of the agents or relays below the root, and their questions for news.
+    ``missing``: the share of observations that the root does not have.
+    """
 
     regret: float
     root_messages: int
@@ -88,8 +100,9 @@ def play(
 ) -> Outcome:
     """Play a tape on a tree; ``shape``: how many nodes below each, from the root down.
 
-    An agent is under the node that its number says. ``wait``: after how many rounds of the fleet
-    every relay passes on what waits, whether its trigger has fired or not.
+    An agent is under the node that its number says. ``wait``: in how many rounds of the fleet every
+    relay passes on what waits once, whether its trigger has fired or not, or asks for news. They
+    take turns.
     """
     root = Node(recipe)
     levels = [[root]]
@@ -110,10 +123,9 @@ def play(
             sent = wire.decode(wire.encode(upload))
             assert isinstance(sent, Upload)
             agent.receive(node.receive(sent))
-        if wait is not None and t % wait == 0:
-            for level in reversed(levels[1:]):
-                for relay in level:
-                    relay.pass_on()
+        for level in levels[1:] if wait is not None else ():
+            for k in range(len(level) * (t - 1) // wait, len(level) * t // wait):
+                level[k % len(level)].pass_on()
     lower = sum(node.messages for level in levels[1:] for node in level)
     missing = 1.0 - root.server.count / rounds
     seconds = perf_counter() - began
@@ -131,7 +143,7 @@ def table(
 ) -> None:
     """Print a row for each shape, averaged over seeds."""
     print(f"\n{agents:,} agents, d = {dimension}, {rounds:,} rounds, {seeds} seeds, {kind}\n")
-    print("| tree | regret | uploads at root | bytes at root | uploads below | not at root |")
+    print("| tree | regret | messages at root | bytes at root | uploads below | not at root |")
     print("|---|---|---|---|---|---|")
     for name, shape, wait in shapes:
         runs = []
@@ -160,6 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20_000)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--agents", type=int, default=100)
     parser.add_argument("--dimension", type=int, default=20)
     parser.add_argument("--million", action="store_true", help="1,000 relays x 1,000 agents")
     parser.add_argument("--recipe", choices=["lean", "FedLinUCB"], default="lean")
@@ -169,18 +182,19 @@ def main() -> None:
         shapes: list[tuple[str, list[int], int | None]] = [
             ("flat", [], None),
             ("1,000 relays", [1000], None),
-            ("1,000 relays, all pass on every tenth of the run", [1000], given.rounds // 10),
-            ("30 x 33 relays", [30, 33], None),
+            ("1,000 relays, each at least every 2,500 rounds", [1000], 2500),
         ]
         table(given.recipe, shapes, agents=1_000_000, **shared)
         return
+    side = round(given.agents**0.5)
+    half = round(side**0.5)
     shapes = [
         ("flat", [], None),
-        ("10 relays", [10], None),
-        ("10 relays, all pass on every 1,000 rounds", [10], 1000),
-        ("4 x 5 relays", [4, 5], None),
+        (f"{side} relays", [side], None),
+        (f"{side} relays, each at least every 1,000 rounds", [side], 1000),
+        (f"{half} x {half} relays, each at least every 1,000 rounds", [half, half], 1000),
     ]
-    table(given.recipe, shapes, agents=100, **shared)
+    table(given.recipe, shapes, agents=given.agents, **shared)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ def assert_each_once(tree: Tree) -> None:
     for relay in tree.relays:
         relayed = relay.relayed
         assert relay.server.count == relayed.base.count + relayed.outbox.observations
+        assert relay.server.count <= len(arms)  # none is told twice
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -80,8 +80,9 @@ def _define_upstream(add: Add) -> None:
     add("--upstream-cafile", metavar="PEM", help=told)
     told = "send the token over http to another machine too, where anybody on the way can read it"
     add("--insecure-upstream", action="store_true", help=told)
-    told = "pass on what has waited this long, whether the trigger has fired or not (default: 3600)"
-    add("--upstream-wait", type=seconds, default=3600.0, metavar="S", help=told)
+    told = "seconds after which to pass on what waits, whether the trigger has fired or not, or to "
+    told += "ask for news if nothing does (default: 60)"
+    add("--upstream-wait", type=seconds, default=60.0, metavar="S", help=told)
 
 
 def _above(arguments: Namespace) -> "Above | None":

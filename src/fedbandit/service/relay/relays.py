@@ -23,8 +23,8 @@ from fedbandit.service.storage.contract import Locked, Store
 from fedbandit.terms import check_name
 from fedbandit.wire import Limits
 
-WAIT = 3600.0
-"""Seconds after which what waits is passed on, whether the trigger has fired or not."""
+WAIT = 60.0
+"""Seconds after which what waits is passed on, due or not; or news are asked for, if none does."""
 
 _TIMEOUT = 10.0
 _LAST_SECONDS = 2.0  # for an exchange under way when told to stop

@@ -26,8 +26,9 @@ _log = logging.getLogger("fedbandit.service")
 class RelaySender:
     """One model of a store, as an agent of the coordinator above. Used by one thread.
 
-    ``wait``: seconds after which what waits is sent, whether the trigger has fired or not. Fulfils
-    ``client.delivery.Sender``; ``wake`` may be called from any thread.
+    ``wait``: seconds after which what waits is sent, whether the trigger has fired or not; if
+    nothing waits, upstream is asked for what it knows. Fulfils ``client.delivery.Sender``; ``wake``
+    may be called from any thread.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class RelaySender:
         return self._due or not self.caught_up
 
     def do_housekeeping(self) -> float:
-        """Send what has waited for long; return in how many seconds to ask again."""
+        """Send what has waited for long, or ask for news; return in how many seconds again."""
         now = self._clock()
         if now >= self._all_at:
             self._all, self._due, self._all_at = True, True, now + self._wait
@@ -86,6 +87,8 @@ class RelaySender:
             if new:
                 relayed = relayed.launched(self._recipe)
                 self._write(locked, relayed, whole)
+        if self._all and relayed.outbox.empty:
+            self.caught_up = False  # nothing to say, so ask: others have gone on meanwhile
         self._all = self._all and bool(relayed.outbox.waiting)
         upload, box = relayed.outbox.in_flight, relayed.outbox
         if upload is None:
