@@ -20,52 +20,50 @@ import fedbandit as fb
 # %% [markdown]
 # ## What is remembered, as an ellipse
 #
-# In two dimensions X^T X can be drawn: the ellipse of all directions u scaled by |X u|, how much was seen along u. A sketch of size 2 keeps
-# one row, that is, one direction. What it took off to make room, the *shed*, is known. Adding it to every direction gives an ellipse that is
-# never smaller than the true one.
+# Arms of six numbers, and a sketch of size 4: three rows in place of a 6 x 6 matrix. Looked at along the first two features, X^T X is an
+# ellipse that reaches far where much was seen. The sketch lies inside it. What it took off all its directions to make room for new rows,
+# the *shed*, is known, and adding it back to every direction gives an ellipse that contains the true one.
 
 # %%
 rng = np.random.default_rng(0)
-seen = rng.standard_normal((60, 2)) @ np.array([[1.0, 0.7], [0.0, 0.35]])
+seen = (
+    rng.standard_normal((300, 6)) @ (rng.standard_normal((6, 6)) * [2.0, 1.2, 0.7, 0.5, 0.4, 0.3]).T
+)
 
-sketch = fb.Sketch(rows=np.empty((0, 2)), shed=0.0, size=2)
+sketch = fb.Sketch(rows=np.empty((0, 6)), shed=0.0, size=4)
 for x in seen:
-    sketch = sketch.merge(fb.Sketch(rows=x[None], shed=0.0, size=2))
-print(f"{len(sketch.rows)} row of 2 numbers for {len(seen)} arms, shed {sketch.shed:.2f}")
+    sketch = sketch.merge(fb.Sketch(rows=x[None], shed=0.0, size=4))
+print(f"{len(sketch.rows)} rows of 6 numbers for {len(seen)} arms, shed {sketch.shed:.0f}")
 
 
-def outline(matrix):
+def ellipse(matrix):
+    """Return the outline of the first two features' block: its square root times the circle."""
+    values, vectors = np.linalg.eigh(matrix[:2, :2])
     angles = np.linspace(0.0, 2.0 * np.pi, 200)
-    directions = np.stack([np.cos(angles), np.sin(angles)])
-    reach = np.sqrt(np.einsum("ik,ij,jk->k", directions, matrix, directions))
-    return directions * reach
+    return vectors * np.sqrt(values.clip(0.0)) @ np.stack([np.cos(angles), np.sin(angles)])
 
 
 exact = seen.T @ seen
 kept = sketch.rows.T @ sketch.rows
-figure, axes = plt.subplots(figsize=(5, 5))
-axes.plot(*outline(exact), color="black", label="X$^T$X, all that was seen")
-axes.plot(*outline(kept), color="#D55E00", label="the sketch")
-axes.plot(
-    *outline(kept + sketch.shed * np.eye(2)),
-    "--",
-    color="#0072B2",
-    label="the sketch + what it shed",
-)
+raised = kept + sketch.shed * np.eye(6)
+figure, axes = plt.subplots(figsize=(5, 5), layout="constrained")
+axes.plot(*ellipse(exact), color="black", label="X$^T$X, all that was seen")
+axes.plot(*ellipse(kept), color="#D55E00", label="the sketch")
+axes.plot(*ellipse(raised), "--", color="#0072B2", label="the sketch + what it shed")
 axes.set_aspect("equal")
-axes.legend(loc="lower right")
+figure.legend(loc="outside lower center", ncols=1)
 plt.show()
 
 # %% [markdown]
-# The dashed ellipse contains the black one. So a learner that works with it never believes that it has seen *less* than it has. It may
-# believe that it has seen more, by at most the shed; that is the price, and it is known.
+# So a learner that works with the dashed ellipse may believe that it has seen more than it has, by at most the shed, but never that it has
+# seen less. Both inequalities hold in all six dimensions, for every direction:
 
 # %%
-below = np.linalg.eigvalsh(kept + sketch.shed * np.eye(2) - exact).min()
-above = np.linalg.eigvalsh(exact - kept).min()
-print(f"smallest eigenvalues of the two differences: {below:.3f} and {above:.3f}")
-assert below >= -1e-9
-assert above >= -1e-9
+print("smallest eigenvalues of the two differences:")
+for what, difference in {"raised - exact": raised - exact, "exact - kept": exact - kept}.items():
+    smallest = np.linalg.eigvalsh(difference).min()
+    print(f"  {what}: {smallest:.3f}")
+    assert smallest >= -1e-6
 
 # %% [markdown]
 # ## What is lost depends on the spectrum

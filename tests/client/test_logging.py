@@ -203,7 +203,7 @@ def test_the_sidecar_in_shadow_mode_answers_with_the_first_action(tmp_path: Path
             client.post(f"/events/{answer['eventId']}/reward", json={"value": 1.0})
         assert client.get("/healthz").json()["shadow"]["rewarded"] == 3
         lines = client.get("/metrics").text.splitlines()
-    assert "fedbandit_edge_shadow_rewarded_total 3" in lines
+    assert "fedbandit_agent_shadow_rewarded 3" in lines
     events = list(read(tmp_path))
     assert [event.chosen for event in events] == [0, 0, 0]
     assert all(event.own is not None and event.means is not None for event in events)

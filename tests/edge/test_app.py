@@ -1,6 +1,7 @@
 """The sidecar: Personalizer's verbs in JSON, on a real agent; what is refused, and how."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,6 +92,18 @@ def test_the_ranking_tells_probabilities() -> None:
         assert answer["estimatedProbabilities"] is estimated
         if recipe is RECIPE:
             assert told == [1.0, 0.0, 0.0]
+
+
+def test_an_answer_says_why_if_asked(client: TestClient) -> None:
+    assert rank(client)["why"] is None
+    for _ in range(5):
+        answer = rank(client, explain=True)
+        why, best = answer["why"], answer["ranking"][0]
+        assert sum(each["value"] for each in why["contributions"]) == pytest.approx(best["mean"])
+        assert best["mean"] + why["added"] == pytest.approx(best["score"])
+        assert why["runnerUpId"] == answer["ranking"][1]["id"]
+        assert why["text"].startswith(answer["rewardActionId"])
+        client.post(f"/events/{answer['eventId']}/reward", json={"value": 1.0})
 
 
 def test_it_learns_what_pays_in_which_context() -> None:
@@ -278,8 +291,34 @@ def test_the_description_is_whole_and_its_page_needs_nothing(client: TestClient)
     page = shown.text
     assert shown.headers["content-security-policy"].startswith("default-src 'none';")
     assert shown.headers["x-content-type-options"] == "nosniff"
-    assert "http://" not in page
-    assert "https://" not in page
-    assert "<script" not in page
-    for path in described["paths"]:
-        assert path in page
+    assert not re.search(r"(src|href)=['\"]?(https?:)?//|@import|url\(", page)
+    for name in re.findall(r"(?:src|href)='(docs/[^']+)'", page):
+        found = client.get(f"/{name}")
+        assert found.status_code == 200
+        assert found.headers["content-type"].startswith(("text/css", "text/javascript"))
+    assert client.get("/docs/swagger-editor.js").status_code == 404
+    for operations in described["paths"].values():
+        for each in operations.values():
+            if "responses" in each:
+                assert list(each["responses"]) == sorted(each["responses"])
+                assert "curl " in each["description"]
+
+
+def test_metrics_tell_the_status(client: TestClient) -> None:
+    before = _metrics(client)
+    assert before["fedbandit_agent_decisions_total"] == 0.0
+    event = rank(client)["eventId"]
+    client.post(f"/events/{event}/reward", json={"value": 0.5})
+    after = _metrics(client)
+    assert after["fedbandit_agent_decisions_total"] == 1.0
+    assert after["fedbandit_agent_learned_total"] == 1.0
+    assert after["fedbandit_agent_reward_total"] == 0.5
+    assert after["fedbandit_agent_squared_errors"] == pytest.approx(0.25)  # it knew nothing yet
+    assert after["fedbandit_agent_saved"] == 1.0
+
+
+def _metrics(client: TestClient) -> dict[str, float]:
+    lines = client.get("/metrics").text.splitlines()
+    return {
+        name: float(value) for name, value in (each.split() for each in lines if each[0] != "#")
+    }

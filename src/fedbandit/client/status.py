@@ -20,6 +20,9 @@ class Status:
     ``saved``: whether the disk holds everything (always True without a state_dir). ``uploads``,
     ``bytes_up``, ``bytes_down``: what was delivered and received. ``cut``: uploads of the whole
     fleet whose correction was too long and was cut, which should be 0 (``Statistics.cut``).
+    ``learned``: rewards learned from, defaults included; ``reward_total``: their sum;
+    ``estimate_total``: that of what they were estimated to be just before; ``squared_errors``: that
+    of the squared differences.
     ``trouble``: why the last delivery failed, or has to wait (a quota of the coordinator); None
     once one succeeds.
     ``retry_in``: seconds until it is tried again; None if nothing is to be delivered, 0 if it is
@@ -43,6 +46,10 @@ class Status:
     bytes_up: int
     bytes_down: int
     cut: int
+    learned: int
+    reward_total: float
+    estimate_total: float
+    squared_errors: float
     trouble: str | None
     retry_in: float | None
     log_lost: int

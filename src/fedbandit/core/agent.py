@@ -35,13 +35,15 @@ from fedbandit.core.saved import (
     State,
     array,
     check_owner,
+    estimates,
+    estimates_entry,
     integer,
     part,
     rewards,
     rewards_entry,
     under,
 )
-from fedbandit.core.statistics import Base, RunningRewards, Statistics
+from fedbandit.core.statistics import NO_ESTIMATES, Base, RunningRewards, Statistics
 from fedbandit.core.weights import noise_of
 from fedbandit.errors import NothingLearned, OutOfOrder
 
@@ -75,7 +77,7 @@ class Agent:
         self.index, self._decisions, self._chosen_at = index, 0, 0
         self._chosen: Chosen | None = None
         self._chosen_with: Policy | None = None
-        self._rewards = RunningRewards()  # of what is pending
+        self._rewards, self._estimates = RunningRewards(), NO_ESTIMATES  # of what is pending
         self._pending: Pending | None = None  # until there is an observation
         self._unanswered = 0  # uploads before the first download that were not kept
         self._adopt(self._parts.memory.empty(), version=0)
@@ -160,13 +162,22 @@ class Agent:
         self._decisions += len(batch)
         return chosen
 
-    def observe(self, arm: int | ArrayLike, reward: float, *, pack: bool = True) -> Upload | None:
+    def observe(
+        self,
+        arm: int | ArrayLike,
+        reward: float,
+        *,
+        pack: bool = True,
+        estimate: float | None = None,
+    ) -> Upload | None:
         """Learn the reward of a played arm; return an upload if one is due (Alg. 1 lines 5-20).
 
         ``arm`` is an index into the arms of the last ``choose``, or the d features of the arm, for
         rewards that arrive after later decisions. The observations in a returned upload are no
         longer pending: the caller must deliver it to the server, exactly once. With ``pack=False``
         it is in full precision, so that it can be ``combined``; call ``packed`` before sending.
+        ``estimate``: what the reward was estimated to be; the upload tells the sums of those, if
+        all were given (``Statistics.estimates``).
         Raises, and changes nothing, for an arm or a reward that is not valid.
         """
         if type(reward) is not float or not isfinite(reward):
@@ -182,6 +193,8 @@ class Agent:
         if not pending.absorb(x, squared_width, reward):
             raise too_large(x, reward)
         self._rewards.add((reward,))
+        if estimate is not None:
+            self._estimates = self._estimates.with_one(estimate, reward)
         if parts.own_data:
             self._decide_on_own_data(pending)
         if pending.growth_exceeds(parts.trigger.threshold(pending.count)):
@@ -307,6 +320,8 @@ class Agent:
         }
         if base.cut:
             state["base_cut"] = base.cut
+        if self._estimates.known.count:
+            state["estimates"] = estimates_entry(self._estimates)
         state |= under("base", self._parts.memory.pack(base.summary))
         pending = self._pending or self._parts.memory.pending(self._base)
         return state | under("pending", pending.state())
@@ -330,6 +345,7 @@ class Agent:
         pending = agent._start_pending()
         pending.restore(part(state, "pending"))
         agent._rewards = RunningRewards(rewards(state, "rewards", most=agent.pending))
+        agent._estimates = estimates(state, "estimates", most=agent.pending)
         agent._decisions = integer(state, "decisions")
         if agent._parts.own_data:
             agent._decide_on_own_data(pending)
@@ -396,7 +412,8 @@ class Agent:
         pending = self._pending or self._start_pending()
         summary = pending.summary()  # before the moment is read: shedding may correct it
         pending.moment.setflags(write=False)  # spares a copy of it
-        observed = Statistics(summary, pending.moment, pending.count, self._rewards.sums())
+        sums = self._rewards.sums(), 0, self._estimates.known
+        observed = Statistics(summary, pending.moment, pending.count, *sums)
         if pack or memory.combines_rounded:
             observed = memory.uploaded(observed, base, pending.carried)
         elif pending.carried is not None:
@@ -406,7 +423,7 @@ class Agent:
             merged = memory.merged(base.statistics, [upload.statistics], None)
             self._adopt(merged, version=self._version)
         self._pending = None
-        self._rewards = RunningRewards()
+        self._rewards, self._estimates = RunningRewards(), NO_ESTIMATES
         return upload
 
     def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:

@@ -1,4 +1,4 @@
-"""The HTTP endpoints of the sidecar: rank, reward, activate."""
+"""The HTTP endpoints of the sidecar: rank, reward, activate, and its status."""
 
 from asyncio import timeout
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fedbandit.client import ConnectedAgent
@@ -29,9 +29,9 @@ from fedbandit.errors import (
     UnknownDecision,
 )
 from fedbandit.web import gate
+from fedbandit.web.docs_page import docs_routes
 from fedbandit.web.errors import error_response
 from fedbandit.web.host_names import LOCAL, HostCheck, HostNames
-from fedbandit.web.openapi import PAGE_HEADERS, page
 
 LARGEST_BODY: Final = 2**20
 BODY_SECONDS: Final = 10.0
@@ -67,8 +67,7 @@ def make_app(agent: ConnectedAgent, names: HostNames = LOCAL, *, shadow: bool = 
         Route("/events/{id}/activate", endpoints.activate, methods=["POST"]),
         Route("/healthz", endpoints.health, methods=["GET"]),
         Route("/metrics", endpoints.metrics, methods=["GET"]),
-        Route("/openapi.json", _openapi, methods=["GET"]),
-        Route("/docs", _docs, methods=["GET"]),
+        *docs_routes(DESCRIPTION),
     ]
     handlers = {FedbanditError: _refuse, HTTPException: _refuse_http}
     app = Starlette(
@@ -113,7 +112,7 @@ class _Endpoints:
         return JSONResponse(asdict(await run_in_threadpool(self._agent.status)))
 
     async def metrics(self, _: Request) -> Response:
-        """Return the status in Prometheus' text format."""
+        """Return the status as metrics."""
         status = await run_in_threadpool(self._agent.status)
         return Response(metrics_text(status), media_type=CONTENT_TYPE)
 
@@ -169,11 +168,3 @@ async def _refuse_http(_: Request, error: Exception) -> Response:
 def _error(status: int, message: str, headers: dict[str, str] | None) -> Response:
     field, _, rest = message.partition(": ")
     return error_response(status, field if rest else "path", rest or message, headers)
-
-
-async def _openapi(_: Request) -> Response:
-    return JSONResponse(DESCRIPTION)
-
-
-async def _docs(_: Request) -> Response:
-    return HTMLResponse(page(DESCRIPTION), headers=PAGE_HEADERS)

@@ -78,7 +78,7 @@ class Node:
             served, told = Served(model, self.recipe), Coordinator(self.store, Settings())
             join = told.joined(served, agent, have, since=None if since is None else int(since))
             try:
-                return asyncio.run(join)
+                return asyncio.run(join).body
             finally:
                 told._reads.shutdown()
         ref = ModelRef(MODEL, model.incarnation)

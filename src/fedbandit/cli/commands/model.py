@@ -16,15 +16,15 @@ from fedbandit.cli.models.rules import (
     history_from,
     limits_from,
     quotas_from,
-    rules_text,
 )
+from fedbandit.cli.models.show import identity, show
 from fedbandit.cli.models.warm import WARM
 from fedbandit.cli.models.weights import WEIGHTS
 from fedbandit.cli.options import add_audit, add_store, audited, opened_store
 from fedbandit.cli.reporting import add_json, report, say
 from fedbandit.cli.settings import add_set, settings
 from fedbandit.cli.table import show_table
-from fedbandit.cli.values import positive, positive_or_auto, when
+from fedbandit.cli.values import positive, positive_or_auto
 from fedbandit.errors import (
     DataError,
     InvalidParameter,
@@ -36,7 +36,6 @@ from fedbandit.errors import (
 
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
-    from fedbandit.service.models.deduplication import MergedUploads
     from fedbandit.service.storage.contract import Model
 
 RECIPES = ("FSCLB.lean", "FSCLB", "FedLinUCB")
@@ -117,20 +116,11 @@ def _create(arguments: Namespace) -> None:
     audited(arguments, "model created", model=model.name)
     report(
         arguments,
-        lambda: _identity(model, recipe),
+        lambda: identity(model, recipe),
         lambda: say(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}", indent="  "),
     )
     for line in advice(limits, quotas, agents=recipe.agents):
         print(line, file=sys.stderr)
-
-
-def _identity(model: "Model", recipe: "Recipe") -> dict[str, object]:
-    return {
-        "model": model.name,
-        "recipe": recipe.label,
-        "parameters": recipe.params,
-        "fingerprint": model.fingerprint,
-    }
 
 
 def _recipe(arguments: Namespace) -> "Recipe":
@@ -196,62 +186,6 @@ def _label(model: "Model") -> str:
         return recipe_of(model).label
     except InvalidState:
         return model.recipe
-
-
-def _show(arguments: Namespace) -> None:
-    from fedbandit.service.models.model import recipe_of
-
-    with opened_store(arguments) as store:
-        model, state = store.state(arguments.name)
-        agents = store.agents(arguments.name)
-    recipe = recipe_of(model)
-    report(
-        arguments,
-        lambda: {
-            **_identity(model, recipe),
-            "made": model.created,
-            "limits": model.limits,
-            "quotas": model.quotas,
-            "history": model.history,
-            "groups": model.groups,
-            "relays": model.relays,
-            "uploads": model.version,
-            "observations": model.count,
-            "state_bytes": len(state),
-            "agents": {name: _counted(each) for name, each in sorted(agents.items())},
-        },
-        lambda: _show_model(model, recipe, state, agents),
-    )
-
-
-def _counted(agent: "MergedUploads") -> dict[str, object]:
-    return {
-        "uploads": agent.uploads,
-        "observations": agent.observations,
-        "bytes": agent.received,
-        "lives": agent.known,
-        "last_seen": agent.seen,
-    }
-
-
-def _show_model(
-    model: "Model", recipe: "Recipe", state: bytes, agents: "Mapping[str, MergedUploads]"
-) -> None:
-    say(f"{model.name}: {recipe!r}", indent="  ")
-    print(f"fingerprint {model.fingerprint}, made {when(model.created)}")
-    for line in rules_text(model.limits, model.quotas, model.history):
-        say(line, indent="  ")
-    if model.relays:
-        say(f"relays: up to {model.relays} levels of them may be below")
-    if model.groups:
-        say(f"groups: agents are told the median of {model.groups} estimates")
-    print(f"{model.version} uploads of {model.count} observations; state {len(state)} bytes")
-    rows = [
-        (agent, f"{each.uploads}", f"{each.observations}", f"{each.received}", f"{each.known}",
-         when(each.seen))
-        for agent, each in sorted(agents.items())
-    ]  # fmt: skip
-    show_table("Agents", ("agent", "uploads", "observations", "bytes", "lives", "last seen"), rows)
 
 
 def _define_delete(add: Add) -> None:
@@ -383,7 +317,7 @@ MODEL = Command(
     verbs=(
         Command("create", "Create a model.", _define_create, _create),
         Command("list", "List the models of a store.", _define_list, _list),
-        Command("show", "Show a model and its agents.", _name, _show),
+        Command("show", "Show a model and its agents.", _name, show),
         Command("delete", "Delete a model and its tokens.", _define_delete, _delete),
         Command("export", "Write a model and its tokens to a file.", _define_export, _export),
         Command("import", "Add a model from a file.", _define_import, _import),

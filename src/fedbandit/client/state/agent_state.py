@@ -23,6 +23,7 @@ from fedbandit.core.kernels.linalg import Array, fits
 from fedbandit.core.messages import Upload
 from fedbandit.core.parts.choice import Policy
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS
 from fedbandit.errors import (
     InvalidArms,
     InvalidReward,
@@ -102,6 +103,7 @@ class AgentState:
         self._learning_lock = Lock()
         self._rewards = self._defaults = self._taught = 0
         self.on_default: Callable[[str, float], None] = lambda _name, _value: None
+        learner.learned, learner.estimated = NO_REWARDS, NO_ESTIMATES  # without those of before
         self._closing = False
 
     @property
@@ -182,6 +184,10 @@ class AgentState:
                 bytes_up=bytes_up,
                 bytes_down=bytes_down,
                 cut=self._learner.cut,
+                learned=self._learner.learned.count,
+                reward_total=self._learner.learned.total,
+                estimate_total=self._learner.estimated.total,
+                squared_errors=self._learner.estimated.errors,
                 trouble=trouble,
                 retry_in=retry_in,
                 log_lost=log_lost,

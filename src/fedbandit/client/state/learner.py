@@ -14,6 +14,7 @@ from fedbandit.core.agent import Agent
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS, Rewards
 from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.terms import check_served
 
@@ -25,7 +26,8 @@ class Learner:
 
     ``most`` is how many observations an upload may stand for. ``digest`` names the download last
     received, see ``wire.digest``; empty if unknown. ``taught``: digests of the past observations
-    that were given to ``AgentState.learn``.
+    that were given to ``AgentState.learn``. ``learned`` and ``estimated`` are sums over all rewards
+    that it was given, and over what it estimated them to be just before.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Learner:
         self.most = _MANY
         self.fingerprint, self._accepted = wire.fingerprint(recipe), wire.fingerprints(recipe)
         self._agent = agent
+        self.learned, self.estimated = NO_REWARDS, NO_ESTIMATES
         self.policy = agent.policy
 
     @classmethod
@@ -110,7 +113,10 @@ class Learner:
 
         If others wait, it will be combined with them, so it is not rounded yet.
         """
-        upload = self._agent.observe(arm, reward, pack=self.outbox.empty)
+        estimate = float(self.policy.theta @ arm)
+        upload = self._agent.observe(arm, reward, pack=self.outbox.empty, estimate=estimate)
+        self.learned = self.learned.plus(Rewards(1, reward, reward * reward))
+        self.estimated = self.estimated.with_one(estimate, reward)
         if upload is None and self.pending >= self.most:
             return self.flush()
         if upload is not None:

@@ -153,7 +153,7 @@ class SketchMemory:
         moment = corrected(whole.moment, before=(whole.summary,), after=sent, reference=reference)
         if self.width != "float64":
             moment = short_vector(moment)
-        return Statistics(sent, moment, whole.count, rewards, whole.cut)
+        return Statistics(sent, moment, whole.count, rewards, whole.cut, whole.estimates)
 
     def moment_error(self, summary: Sketch | Narrow, _count: int, _reward: float, /) -> float:
         """Return shed * longest >= |E theta'| for a corrected estimate, 0 for the others."""
