@@ -123,9 +123,10 @@ def play(
             sent = wire.decode(wire.encode(upload))
             assert isinstance(sent, Upload)
             agent.receive(node.receive(sent))
-        for level in levels[1:] if wait is not None else ():
-            for k in range(len(level) * (t - 1) // wait, len(level) * t // wait):
-                level[k % len(level)].pass_on()
+        if wait is not None:
+            for level in levels[1:]:
+                for k in range(len(level) * (t - 1) // wait, len(level) * t // wait):
+                    level[k % len(level)].pass_on()
     lower = sum(node.messages for level in levels[1:] for node in level)
     missing = 1.0 - root.server.count / rounds
     seconds = perf_counter() - began

@@ -12,6 +12,7 @@ import pytest
 import fedbandit as fb
 from tests.service.relay.processes import Fleet, kill_under_load
 from tests.service.relay.tree import assert_sandwich
+from tests.service.running import metric
 
 SKETCHES = fb.FSCLB(dimension=6, sketch_size=4, agents=30, alpha=0.05)
 LEAN = fb.FSCLB.lean(dimension=6, agents=30, alpha=0.05)
@@ -37,7 +38,13 @@ def killed(fleet: Fleet, *, kills: int, seed: int, pause: float) -> None:
 
 def test_kill_9_of_a_relay_and_of_the_root(sqlite_url: Callable[[], str], tmp_path: Path) -> None:
     fleet = Fleet(SKETCHES, sqlite_url, tmp_path, relays=1, agents=3)
-    killed(fleet, kills=2, seed=1, pause=0.3)
+    try:
+        kill_under_load(fleet, kills=2, seed=1, pause=0.3)
+        assert_all_at_root(fleet)
+        assert metric(fleet.relays[0].process, "fedbandit_upstream_uploads") > 0
+        assert metric(fleet.relays[0].process, "fedbandit_upstream_troubled") == 0
+    finally:
+        fleet.stop()
 
 
 @pytest.mark.chaos
