@@ -1,5 +1,7 @@
 """Agents that are put away as numbers go on with the same bits."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -46,7 +48,7 @@ def test_simulate_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert main([*command, "--set", "sketch_size=3", "--set", "noise=0.2"]) == 0
     shown = capsys.readouterr()
     assert "100 % of 2,000 rounds" in shown.err
-    assert "agents            20,000" in shown.out
+    assert re.search(r"^agents +20,000$", shown.out, flags=re.MULTILINE)
     assert "FSCLB(" in shown.out
     assert main([*command, "--set", "sketch_sze=3"]) == 2
     assert "Did you mean 'sketch_size'" in capsys.readouterr().err

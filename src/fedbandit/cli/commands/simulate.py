@@ -4,10 +4,12 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedbandit.cli.command import Add, Command
+from fedbandit.cli.reporting import add_json, report
 from fedbandit.cli.settings import add_set, settings
+from fedbandit.cli.table import show_table
 from fedbandit.cli.values import whole_number
 
 if TYPE_CHECKING:
@@ -23,10 +25,10 @@ def _define(add: Add) -> None:
     add("--agents", type=whole_number, default=10, metavar="N", help="(default: 10)")
     add("--rounds", type=whole_number, default=10_000, metavar="N", help="(default: 10000)")
     add_set(add, of="the recipe or the world", topic="recipes")
+    add_json(add)
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.cli.table import show_table
     from fedbandit.lab.runs.kinds import recipe_kind, world_kind
     from fedbandit.lab.runs.progress import progress_on
     from fedbandit.lab.runs.spec import Part, Spec
@@ -48,17 +50,23 @@ def _execute(arguments: Namespace) -> None:
     shown = Watched(task.world, progress_on(sys.stderr), task.recipe.name)
     trace = simulate(task.recipe, shown, rounds=arguments.rounds)
     shown.progress.end()
-    rows = [
-        ("rounds", f"{len(trace):,}"),
-        ("agents", f"{arguments.agents:,}"),
-        ("reward", f"{trace.reward[-1]:,.6g}"),
-        ("regret", f"{trace.regret[-1]:,.6g}"),
-        ("uploads", f"{trace.uploads[-1]:,}"),
-        ("bytes", f"{trace.bytes[-1]:,}"),
-        ("seconds", f"{trace.seconds.sum():,.3g}"),
-        ("most memory, MiB", f"{_most_memory():,.0f}"),
-    ]
-    show_table(f"{task.recipe!r}", ("measure", "total"), rows)
+    found = {
+        "recipe": f"{task.recipe!r}",
+        "rounds": len(trace),
+        "agents": arguments.agents,
+        "reward": float(trace.reward[-1]),
+        "regret": float(trace.regret[-1]),
+        "uploads": int(trace.uploads[-1]),
+        "bytes": int(trace.bytes[-1]),
+        "seconds": float(trace.seconds.sum()),
+        "memory_mib": _most_memory(),
+    }
+    report(arguments, lambda: found, lambda: _show(found))
+
+
+def _show(found: dict[str, Any]) -> None:
+    rows = [(name, f"{value:,.10g}") for name, value in found.items() if name != "recipe"]
+    show_table(f"{found['recipe']}", ("measure", "total"), rows)
 
 
 def _taken(
