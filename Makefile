@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test test-browser notebooks site dist open-bandit bench chaos load clean
+.PHONY: demo test test-browser test-engines notebooks site dist open-bandit bench chaos load clean
 
 demo: .venv/ready ## a short reproduction of the paper, into demo/
 	$(BIN)/fedbandit reproduce --quick --jobs $(JOBS) --out demo
@@ -30,8 +30,17 @@ test: .venv/ready ## every check
 test-browser: .venv/more ## the pages in a real browser; needs Chromium
 	$(BIN)/pytest -m browser
 
-notebooks: .venv/more ## the notebooks in examples/notebooks with their output, into notebooks/
-	$(BIN)/python tools/notebooks.py notebooks
+.venv-engines/ready: requirements-engines.txt pyproject.toml
+	$(PYTHON) -m venv .venv-engines
+	.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements-engines.txt
+	.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	touch $@
+
+test-engines: .venv-engines/ready ## on the engines of others, in an environment of its own; SHORT=1 for what CI runs
+	.venv-engines/bin/python -m pytest -p no:cacheprovider -m engines $(if $(SHORT),-k short) tests/engines
+
+notebooks: .venv/more ## the notebooks in examples/notebooks with their output, into notebooks/; SHORT=1: shorter
+	$(if $(SHORT),FEDBANDIT_SHORT=1) OPENBLAS_NUM_THREADS=1 $(BIN)/python tools/notebooks.py notebooks
 
 site: .venv/more ## the guide as pages, into site/; every block of code in it is run
 	$(BIN)/pytest -m docs
@@ -63,4 +72,4 @@ bench: .venv/ready ## performance as ratios, into benchmarks/results.md
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and what the demo wrote
-	rm -rf .venv .venv-obp demo dist notebooks quickstart site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-engines .venv-obp demo dist notebooks quickstart site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -13,7 +13,7 @@ from tests.cli.leaves import LEAVES
 from tests.lab.tiny import write_spec
 
 Capture = pytest.CaptureFixture[str]
-SILENT = {"serve", "edge", "completion", "help", "quickstart"}
+SILENT = {"serve", "edge", "completion", "help", "quickstart", "table"}
 """Servers, and what prints text that is its own format."""
 
 

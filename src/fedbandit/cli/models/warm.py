@@ -2,11 +2,12 @@
 
 import sys
 from argparse import Namespace
+from dataclasses import asdict
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.commands.log import add_logs
 from fedbandit.cli.options import add_audit, add_store, audited, opened_store
-from fedbandit.cli.reporting import add_json, report, say
+from fedbandit.cli.reporting import add_json, report
 
 
 def _define(add: Add) -> None:
@@ -30,13 +31,10 @@ def _warm(arguments: Namespace) -> None:
     audited(
         arguments, "model warmed", model=arguments.name, agent=done.agent, observations=done.new
     )
-    already = f"; {done.before:,} were there already" if done.before else ""
-    found = {"model": arguments.name, "agent": done.agent}
-    report(
-        arguments,
-        lambda: {**found, "observations": done.new, "there_already": done.before},
-        lambda: say(f"{arguments.name}: {done.new:,} observations merged as {done.agent}{already}"),
-    )
+    told = f"{arguments.name}: {done.new:,} observations merged as {done.agent}"
+    before = f"; {done.before:,} were there already" if done.before else ""
+    found = {**asdict(done), "model": arguments.name, "left_out": dict(logs.tally.skipped)}
+    report(arguments, lambda: found, lambda: print(told + before))
     for line in logs.tally.sentences():
         print(line, file=sys.stderr)
 
