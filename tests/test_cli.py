@@ -320,11 +320,13 @@ def test_plot_draws_what_was_asked_for(out: Path, capsys: pytest.CaptureFixture[
     assert main(["plot", str(out), "--format", "png,svg"]) == 0
     drawn = [Path(line) for line in capsys.readouterr().out.splitlines()]
     assert {path.name for path in drawn} == {
-        f"{name}.{kind}" for name in ("reward", "time", "communication") for kind in ("png", "svg")
+        f"{name}.{kind}"
+        for name in ("regret", "time", "communication", "bytes")
+        for kind in ("png", "svg")
     }
     assert all(path.parent == out / "figures" and path.stat().st_size > 1000 for path in drawn)
     assert main(["plot", str(out), "--out", str(out), "--format", "png"]) == 0
-    assert (out / "reward.png").exists()
+    assert (out / "regret.png").exists()
     (out.parent / "file").touch()
     assert main(["plot", str(out), "--out", str(out.parent / "file")]) == 2
 

@@ -111,6 +111,12 @@ def fitted(text: str, width: int) -> str:
     Other lines, of files and of JSON, stay as they are.
     """
     lines: list[str] = []
+    text = re.sub(
+        r"^ *fedbandit (?:.* \\\n)+.*$",
+        lambda found: re.sub(r" \\\n *", " ", found[0]),
+        text,
+        flags=re.MULTILINE,
+    )
     for block in re.split(r"\n\s*\n", text):
         rows = block.splitlines()
         if re.match(r"\s|fedbandit |curl ", block):
