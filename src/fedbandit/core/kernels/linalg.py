@@ -25,13 +25,15 @@ def read_only(array: Array) -> Array:
     return view
 
 
-def triangle_of(rows: Array) -> Array:
+def triangle_of(rows: Array, gram: Array | None = None) -> Array:
     """Return d rows with the Gram matrix of m > d rows (m x d). Cost O(m d^2).
 
-    By Cholesky, or QR if the rows do not span all d directions.
+    By Cholesky, or QR if the rows do not span all d directions. ``gram``: their Gram matrix, if it
+    is known.
     """
     try:
-        return np.asarray(np.linalg.cholesky(rows.T @ rows).T, dtype=np.float64)
+        whole = rows.T @ rows if gram is None else gram
+        return np.asarray(np.linalg.cholesky(whole).T, dtype=np.float64)
     except np.linalg.LinAlgError:
         return np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64)
 
