@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test test-browser bench chaos load clean
+.PHONY: demo test test-browser notebooks site open-bandit bench chaos load clean
 
 demo: .venv/ready ## a short reproduction of the paper, into demo/
 	$(BIN)/fedbandit reproduce --quick --jobs $(JOBS) --out demo
@@ -30,6 +30,13 @@ test: .venv/ready ## every check
 test-browser: .venv/more ## the pages in a real browser; needs Chromium
 	$(BIN)/pytest -m browser
 
+notebooks: .venv/more ## the notebooks in examples/notebooks with their output, into notebooks/
+	$(BIN)/python tools/notebooks.py notebooks
+
+site: .venv/more ## the guide as pages, into site/; every block of code in it is run
+	$(BIN)/pytest -m docs
+	$(BIN)/zensical build --strict --config-file mkdocs.yml
+
 chaos: .venv/ready ## the fault and fuzz suites in full, about half an hour
 	$(BIN)/pytest -n $(JOBS) -m chaos
 	$(BIN)/python tools/fuzz_wire.py -runs=1000000 -max_len=600
@@ -38,8 +45,16 @@ chaos: .venv/ready ## the fault and fuzz suites in full, about half an hour
 load: .venv/ready ## a coordinator against an echo, 10,000 agents; MINUTES=30 soaks it afterwards
 	$(BIN)/python -m benchmarks.load --minutes $(or $(MINUTES),0)
 
+open-bandit: ## our estimates beside obp's on the Open Bandit Dataset's sample, in .venv-obp
+	$(PYTHON) -m venv .venv-obp
+	.venv-obp/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-obp/bin/python -m pip install --quiet --disable-pip-version-check --no-deps obp==0.4.1
+	.venv-obp/bin/python -m pip install --quiet --disable-pip-version-check \
+	  numpy msgspec pandas scikit-learn scipy pyyaml tqdm matplotlib seaborn mypy-extensions pyieoe
+	PYTHONPATH=src .venv-obp/bin/python -W ignore benchmarks/open_bandit.py
+
 bench: .venv/ready ## performance as ratios, into benchmarks/results.md
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and what the demo wrote
-	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-obp demo notebooks site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -25,7 +25,7 @@ def test_the_ledger_adds_up(recipe: fb.Recipe) -> None:
     tape = list(WORLD.rounds(300))
     assert len(trace) == len(trace.regret) == 300
     assert_array_equal(trace.agent, [this.agent for this in tape])
-    assert_array_equal(trace.reward, [t.rewards[k] for t, k in zip(tape, trace.arm, strict=True)])
+    assert_array_equal(trace.rewards, [t.rewards[k] for t, k in zip(tape, trace.arm, strict=True)])
     gaps = [t.means.max() - t.means[k] for t, k in zip(tape, trace.arm, strict=True)]
     np.testing.assert_allclose(trace.regret, np.cumsum(gaps))
     assert_array_equal(np.diff(trace.uploads, prepend=0) > 0, trace.uploaded)

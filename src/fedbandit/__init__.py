@@ -1,7 +1,8 @@
 """Federated contextual linear bandits that send sketches, not data.
 
-A *recipe* is an algorithm with its parameters; ``simulate`` plays it on a *world*. ``connect``
-makes an agent on a device that learns with others by way of a coordinator.
+A *recipe* is an algorithm with its parameters; ``simulate`` plays it on a *world*. ``Learner``
+learns on one machine; ``connect`` makes an agent on a device that learns with others by way of a
+coordinator.
 
 >>> import fedbandit as fb
 >>> world = fb.worlds.Synthetic(dimension=5, arms=3, agents=2, seed=0)
@@ -16,6 +17,7 @@ from fedbandit import errors, worlds
 from fedbandit.core import theory
 from fedbandit.core.agent import Agent
 from fedbandit.core.fsclb import FSCLB
+from fedbandit.core.learner import Learner
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Collect, Directed, Download, Upload
 from fedbandit.core.parts.drawn import Mixed, Thompson
@@ -34,11 +36,15 @@ from fedbandit.core.recipes import (
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.core.theory import Bounds
+from fedbandit.features.spec import Features
+from fedbandit.independent import Independent
 from fedbandit.simulation import Trace, simulate
 from fedbandit.worlds import Round, World
 
 if TYPE_CHECKING:
     from fedbandit.client import ConnectedAgent, Decision, connect, enrol, renew
+    from fedbandit.logs import LogTo
+    from fedbandit.offline import evaluate
 
 __version__ = "0.1.0"
 
@@ -57,9 +63,13 @@ __all__ = [
     "Directed",
     "DisLinUCB",
     "Download",
+    "Features",
     "FedLinUCB",
     "Gram",
+    "Independent",
+    "Learner",
     "LinUCB",
+    "LogTo",
     "Mixed",
     "Random",
     "Recipe",
@@ -75,6 +85,7 @@ __all__ = [
     "connect",
     "enrol",
     "errors",
+    "evaluate",
     "renew",
     "simulate",
     "theory",
@@ -83,11 +94,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import the client, for agents on devices, at first use: simulations do not need it."""
+    """Import agents on devices, logs and their evaluation at first use: most need none of them."""
     if name in ("ConnectedAgent", "Decision", "connect", "enrol", "renew"):
         from fedbandit import client
 
         return getattr(client, name)
+    if name == "LogTo":
+        from fedbandit.logs import LogTo
+
+        return LogTo
+    if name == "evaluate":
+        from fedbandit.offline import evaluate
+
+        return evaluate
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -25,7 +25,7 @@
         └── Refused              the coordinator refused; the same request will be refused again
 
 A message says in one sentence what is wrong, and then what to do. The object that raised it has not
-changed.
+changed. ``NothingLearned`` is a warning: an agent's uploads go nowhere.
 """
 
 from collections.abc import Iterable
@@ -132,6 +132,10 @@ class Refused(RemoteError):
     def __init__(self, message: str, *, status: int, field: str = "") -> None:
         super().__init__(message)
         self.status, self.field = status, field
+
+
+class NothingLearned(UserWarning):
+    """An agent uploads again and again, and no download has ever come: it learns nothing."""
 
 
 def complaint(who: str, *, got: object, expected: str, fix: str) -> str:

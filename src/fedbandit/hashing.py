@@ -1,4 +1,4 @@
-"""Signed hashing of names and of pairs of names into places; ``edge/features.py`` has the rule."""
+"""Signed hashing of names and pairs of names into places; ``features/hashed.py`` has the rule."""
 
 from hashlib import blake2b
 

@@ -50,7 +50,7 @@ def build(
     for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in given:
             raise _left_out(place, name)
-    hints = _hints(factory)
+    hints = hints_of(factory)
     values = {
         name: _fitting(value, hints.get(name, Any), place=f"{place}.{name}")
         for name, value in given.items()
@@ -86,11 +86,13 @@ def _fitting(value: object, hint: Any, *, place: str) -> object:
         return value
 
 
-def _hints(factory: Callable[..., object]) -> dict[str, Any]:
+def hints_of(factory: Callable[..., object]) -> dict[str, Any]:
     """Return the types of the parameters by name, for a function, a dataclass or a callable."""
     if is_dataclass(factory):
         known = get_type_hints(factory)
         return {field.name: known[field.name] for field in fields(factory)}
+    if isinstance(factory, type):
+        return get_type_hints(vars(factory).get("__init__", factory))
     return get_type_hints(factory if inspect.isroutine(factory) else type(factory).__call__)
 
 

@@ -48,7 +48,7 @@ def test_in_step_it_is_the_simulation(
     trace = fb.simulate(sketched, world, rounds=150)
     whole = fb.simulate(fb.FedLinUCB(dimension=6, agents=3, radius=0.3), world, rounds=150)
     found = cells(shown.out)
-    assert f"{trace.reward.mean():.4f} a decision" in shown.out
+    assert f"{trace.rewards.mean():.4f} a decision" in shown.out
     assert found[sketched.label][0] == str(trace.uploads[-1])
     assert found["FedLinUCB"][0] == str(whole.uploads[-1])
     up, down, both = (int(cell.replace(",", "")) for cell in found["FedLinUCB"][1:])

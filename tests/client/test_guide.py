@@ -59,5 +59,5 @@ def test_every_metric_is_explained_and_no_other() -> None:
     page = (DOCS / "deploy.md").read_text(encoding="utf-8")
     told = set(re.findall(r"`(fedbandit_\w+)", page))
     gauges = {"fedbandit_waiting": 0.0, **_crowd([])}
-    shown = Metrics().text([], gauges, batches={})
+    shown = Metrics().text({}, gauges, batches={})
     assert told == set(re.findall(r"^# TYPE (\S+)", shown, flags=re.MULTILINE))

@@ -17,9 +17,9 @@ from fedbandit.edge.app import make_app
 from fedbandit.web.host_names import LOCAL, HostNames
 
 
-def sidecar(agent: ConnectedAgent, names: HostNames = LOCAL) -> TestClient:
+def sidecar(agent: ConnectedAgent, names: HostNames = LOCAL, *, shadow: bool = False) -> TestClient:
     """Return a client of an agent's sidecar, to be entered; it says localhost, as programs do."""
-    return TestClient(make_app(agent, names), base_url="http://localhost")
+    return TestClient(make_app(agent, names, shadow=shadow), base_url="http://localhost")
 
 
 def ask(url: str, given: object = None) -> Any:

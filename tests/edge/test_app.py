@@ -1,6 +1,7 @@
 """The sidecar: Personalizer's verbs in JSON, on a real agent; what is refused, and how."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +15,8 @@ from starlette.testclient import TestClient
 import fedbandit as fb
 from fedbandit.client.state.agent_state import Waiting
 from fedbandit.edge.app import LARGEST_BODY
-from fedbandit.edge.features import arm_of, features_of
 from fedbandit.edge.openapi import DESCRIPTION
+from fedbandit.features.hashed import arm_of, features_of
 from tests.client.faults import disk_full_at
 from tests.client.twin import Twin, joined_to
 from tests.edge.sidecar import sidecar
@@ -272,13 +273,40 @@ def test_the_description_is_whole_and_its_page_needs_nothing(client: TestClient)
         "/events/{id}/reward",
         "/events/{id}/activate",
         "/healthz",
+        "/metrics",
     }
     shown = client.get("/docs")
     page = shown.text
     assert shown.headers["content-security-policy"].startswith("default-src 'none';")
     assert shown.headers["x-content-type-options"] == "nosniff"
-    assert "http://" not in page
-    assert "https://" not in page
-    assert "<script" not in page
-    for path in described["paths"]:
-        assert path in page
+    assert not re.search(r"(src|href)=['\"]?(https?:)?//|@import|url\(", page)
+    for name in re.findall(r"(?:src|href)='(docs/[^']+)'", page):
+        found = client.get(f"/{name}")
+        assert found.status_code == 200
+        assert found.headers["content-type"].startswith(("text/css", "text/javascript"))
+    assert client.get("/docs/swagger-editor.js").status_code == 404
+    for operations in described["paths"].values():
+        for each in operations.values():
+            if "responses" in each:
+                assert list(each["responses"]) == sorted(each["responses"])
+                assert "curl " in each["description"]
+
+
+def test_metrics_tell_the_status(client: TestClient) -> None:
+    before = _metrics(client)
+    assert before["fedbandit_agent_decisions_total"] == 0.0
+    event = rank(client)["eventId"]
+    client.post(f"/events/{event}/reward", json={"value": 0.5})
+    after = _metrics(client)
+    assert after["fedbandit_agent_decisions_total"] == 1.0
+    assert after["fedbandit_agent_learned_total"] == 1.0
+    assert after["fedbandit_agent_reward_total"] == 0.5
+    assert after["fedbandit_agent_squared_errors"] == pytest.approx(0.25)  # it knew nothing yet
+    assert after["fedbandit_agent_saved"] == 1.0
+
+
+def _metrics(client: TestClient) -> dict[str, float]:
+    lines = client.get("/metrics").text.splitlines()
+    return {
+        name: float(value) for name, value in (each.split() for each in lines if each[0] != "#")
+    }

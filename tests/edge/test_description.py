@@ -46,6 +46,7 @@ OPERATIONS = [
     ("/events/{id}/reward", "POST", GenerationMode.NEGATIVE),
     ("/events/{id}/activate", "POST", GenerationMode.POSITIVE),
     ("/healthz", "GET", GenerationMode.POSITIVE),
+    ("/metrics", "GET", GenerationMode.POSITIVE),
 ]
 
 

@@ -1,6 +1,7 @@
 """``fedbandit edge`` as a process: rank, reward, stop, start again."""
 
 import signal
+import threading
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.error import HTTPError
@@ -8,8 +9,10 @@ from urllib.error import HTTPError
 import pytest
 
 import fedbandit as fb
+from fedbandit import file_lock
 from fedbandit.cli import main
 from fedbandit.cli.commands.edge import machine_name
+from fedbandit.client.state.directory import wait_until_free
 from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
 from tests.edge.sidecar import ask, running
@@ -41,6 +44,31 @@ def test_an_event_outlives_the_sidecar(tmp_path: Path) -> None:
     stored = open_store(store)
     assert stored.model("news").count == 2
     stored.close()
+
+
+def test_started_again_at_once_it_waits_for_its_state_dir(tmp_path: Path) -> None:
+    recipe = fb.FSCLB(dimension=12, sketch_size=5, agents=2)
+    store, place = f"sqlite:///{tmp_path}/c.db", tmp_path / "edge"
+    with (
+        private_coordinator(store, model="news", recipe=recipe) as coordinator,
+        running(coordinator, place) as (_, first),
+    ):
+        assert not wait_until_free(place, seconds=0.0)
+        first.send_signal(signal.SIGTERM)
+        with running(coordinator, place) as (url, second):  # while the first may still stop
+            assert ask(f"{url}/healthz")["open"] == 0
+            assert first.wait(20) == 0
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(20) == 0
+    assert wait_until_free(place, seconds=0.0)
+    assert wait_until_free(tmp_path / "nowhere", seconds=0.0)
+
+
+def test_it_waits_until_another_process_lets_go(tmp_path: Path) -> None:
+    held = file_lock.acquire(tmp_path / "lock")
+    assert held is not None
+    threading.Timer(0.3, file_lock.release, [held]).start()
+    assert wait_until_free(tmp_path, seconds=30.0)
 
 
 def test_it_answers_to_names_that_it_was_given(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedbandit.lab.analysis.curves import MEASURES, Curves, curves
-from fedbandit.lab.runs.records import SCHEMA
+from fedbandit.lab.runs.columns import REQUIRED, conformed
 
 Finals = Mapping[str, Sequence[float]]
 
@@ -35,9 +35,9 @@ def made_run(
     columns["round"] = at
     for measure in MEASURES:
         grown = at / rounds * finals.get(measure, 0.0)
-        whole = pa.types.is_integer(SCHEMA.field(measure).type)
+        whole = pa.types.is_integer(REQUIRED.field(measure).type)
         columns[measure] = np.rint(grown).astype(np.int64) if whole else grown
-    return pa.table(columns, schema=SCHEMA)
+    return conformed(pa.table(columns, schema=REQUIRED))
 
 
 def made_trials(

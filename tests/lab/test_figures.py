@@ -19,7 +19,7 @@ from fedbandit.lab.figures.panels import (
     draw_runs,
     panels_by_setting,
 )
-from fedbandit.lab.runs.records import SCHEMA
+from fedbandit.lab.runs.columns import SCHEMA
 from tests.lab.made_runs import made_trials, paper_runs
 
 SIGNATURES = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}

@@ -163,3 +163,26 @@ def test_what_makes_no_sense_is_refused(words: str, said: str, store: str, capsy
     open_store(store, create=True).close()
     assert main(words.split()) == 2
     assert said in capsys.readouterr().err
+
+
+def test_weights_are_shown_with_intervals_and_names(
+    store: str, capsys: Capture, tmp_path: Path
+) -> None:
+    run(f"{CREATE} --snapshot-every 0.000001")
+    run("model weights news")
+    assert "4 in all; hardly anything is known of 4" in capsys.readouterr().out
+    send(store, "a", 1, 2, 3)
+    names = tmp_path / "names.json"
+    names.write_text('{"kind=sport": [0, 1.0], "price": [1, -1.0], "age": [1, 1.0]}')
+    run(f"model weights news --names {names} --top 2 --since 1")
+    said = capsys.readouterr().out
+    assert "Weights of news, version 3" in said
+    assert "3 in all" in said
+    assert "2 share a place" in said
+    assert "moved: since version 1" in said
+    assert len(re.findall(r"^(?:kind=sport|price \*|age \*) .* to .* %", said, re.MULTILINE)) == 2
+    for bad in ("[]", "{}", '{"x": [9, 1.0]}', '{"x": [1, 0.5]}', '{"x": 3}', "no JSON"):
+        names.write_text(bad)
+        assert main(["model", "weights", "news", "--names", str(names)]) != 0
+        assert "agent.encoder.terms()" in capsys.readouterr().err
+    assert main(["model", "weights", "news", "--since", "77"]) != 0

@@ -10,6 +10,17 @@ from threading import RLock
 from fedbandit.errors import InvalidParameter, unknown
 from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.history import History, Part, Snapshot
+from fedbandit.service.models.progress import (
+    MINUTE,
+    NO_PROGRESS,
+    Period,
+    Progress,
+    Refused,
+    Traffic,
+    folded,
+    start_of,
+    summed,
+)
 from fedbandit.service.models.quotas import Quotas
 from fedbandit.service.storage.contract import (
     MOST_TOKENS,
@@ -38,6 +49,29 @@ class Past:
     kept: dict[int, tuple[Snapshot, bytes]] = field(default_factory=dict)
     made: dict[tuple[str, int], Part] = field(default_factory=dict)
     groups: dict[int | None, dict[int, bytes]] = field(default_factory=dict)
+    periods: dict[tuple[int, int], Progress] = field(default_factory=dict)
+    refused: dict[tuple[int, str], Refused] = field(default_factory=dict)
+    mark: bytes = b""
+
+    def copy(self) -> "Past":
+        return Past(
+            {**self.kept},
+            {**self.made},
+            {**self.groups},
+            {**self.periods},
+            {**self.refused},
+            self.mark,
+        )
+
+    def listed(self) -> list[Period]:
+        return sorted(
+            (Period(*key, each) for key, each in self.periods.items()),
+            key=lambda each: (each.start, each.span),
+        )
+
+    def add(self, period: Period) -> None:
+        key = period.span, period.start
+        self.periods[key] = self.periods.get(key, NO_PROGRESS).plus(period.progress)
 
 
 @dataclass
@@ -140,6 +174,22 @@ class LockedModel:
             if agent in (None, key[0]) and key[1] > after and not late:
                 del self.new_past.made[key]
 
+    def add_progress(self, at: float, progress: Progress) -> None:
+        self.new_past.add(Period(MINUTE, start_of(at, MINUTE), progress))
+
+    def fold_progress(self, now: float) -> None:
+        gone, made = folded(self.new_past.listed(), now=now)
+        for each in gone:
+            del self.new_past.periods[each.span, each.start]
+        for each in made:
+            self.new_past.add(each)
+
+    def mark(self) -> bytes:
+        return self.new_past.mark
+
+    def write_mark(self, theta: bytes) -> None:
+        self.new_past.mark = theta
+
 
 class MemoryStore:
     """Keeps everything in memory; one model is written at a time."""
@@ -170,8 +220,7 @@ class MemoryStore:
     def lock(self, name: str) -> Iterator[LockedModel]:
         with self._place.lock:
             past = self._place.pasts.get(name, Past())
-            copied = Past({**past.kept}, {**past.made}, {**past.groups})
-            locked = LockedModel(self.archive(name), copied)
+            locked = LockedModel(self.archive(name), past.copy())
             yield locked
             self._place.models[name], self._place.pasts[name] = locked.new, locked.new_past
 
@@ -195,7 +244,40 @@ class MemoryStore:
         past = self._place.pasts.get(name, Past())
         parts = [past.made[key] for key in sorted(past.made)]
         groups = past.groups.get(None, {})
-        return replace(self._place.models[name], parts=parts, groups=groups)
+        periods = past.listed()
+        return replace(self._place.models[name], parts=parts, groups=groups, periods=periods)
+
+    def periods(self, model: str) -> list[Period]:
+        return list(self.archive(model).periods)
+
+    def totals(self) -> dict[str, Progress]:
+        pasts = self._place.pasts.items()
+        return {name: summed(past.periods.values()) for name, past in pasts if past.periods}
+
+    def refusals(self, model: str) -> list[Refused]:
+        found = self._place.pasts.get(model, Past()).refused.values()
+        return sorted(found, key=lambda each: (-each.at, each.status, each.field))
+
+    def add_traffic(self, traffic: Sequence[Traffic]) -> None:
+        with self._place.lock:
+            for each in traffic:
+                if each.model in self._place.models:
+                    self._add(each)
+
+    def _add(self, traffic: Traffic) -> None:
+        past = self._place.pasts.setdefault(traffic.model, Past())
+        past.add(Period(MINUTE, start_of(traffic.start, MINUTE), traffic.progress))
+        for each in traffic.refused:
+            before = past.refused.get((each.status, each.field))
+            count = each.count + (before.count if before else 0)
+            past.refused[each.status, each.field] = replace(each, count=count)
+        found = self._place.models[traffic.model]
+        held = {
+            agent: replace(found.merged[agent], held=max(version, found.merged[agent].held))
+            for agent, version in traffic.held.items()
+            if agent in found.merged
+        }
+        self._place.models[traffic.model] = replace(found, merged={**found.merged, **held})
 
     def install(self, archive: Archive) -> None:
         with self._place.lock:
@@ -204,7 +286,10 @@ class MemoryStore:
                 raise InvalidParameter(f"Model {archive.model.name!r} exists already.")
             self._place.models[archive.model.name] = archive
             made = {(each.agent, each.last): each for each in archive.parts}
-            self._place.pasts[archive.model.name] = Past({}, made, {None: {**archive.groups}})
+            past = Past({}, made, {None: {**archive.groups}})
+            for each in archive.periods:
+                past.add(each)
+            self._place.pasts[archive.model.name] = past
 
     def add_token(self, token: Token) -> None:
         with self._place.lock:
@@ -218,6 +303,9 @@ class MemoryStore:
 
     def token(self, digest: bytes) -> Token | None:
         return next((each for each in self.tokens() if each.digest == digest), None)
+
+    def token_named(self, name: str) -> Token | None:
+        return next((each for each in self.tokens() if each.name == name), None)
 
     def tokens(self) -> list[Token]:
         of_models = [each for name in sorted(self._place.models) for each in self._of(name)]

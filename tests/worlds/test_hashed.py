@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedbandit.edge.features import arm_of, features_of
 from fedbandit.errors import InvalidParameter
+from fedbandit.features.hashed import arm_of, features_of
 from fedbandit.worlds import Hashed
 
 GOOD: dict[str, Any] = {"dimension": 16, "arms": 3, "agents": 2}

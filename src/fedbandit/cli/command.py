@@ -13,14 +13,15 @@ class Command:
     """A command, or one of the ``verbs`` of a command, as in ``fedbandit model create``.
 
     ``define`` adds its options. ``execute`` imports what it needs when it is called, which keeps
-    ``--help`` quick; ``extra`` is the extra to install if one of those imports fails. ``resumes``
-    says whether the same command, given again after Ctrl-C, continues where it stopped.
+    ``--help`` quick, and returns an exit code, or None for 0; ``extra`` is the extra to install if
+    one of those imports fails. ``resumes`` says whether the same command, given again after Ctrl-C,
+    continues where it stopped.
     """
 
     name: str
     summary: str
     define: Callable[[Add], None] = lambda _: None
-    execute: Callable[[Namespace], None] = lambda _: None
+    execute: Callable[[Namespace], int | None] = lambda _: None
     example: str = ""
     extra: str = "lab"
     resumes: Callable[[Namespace], bool] = lambda _: False

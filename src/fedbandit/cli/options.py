@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 STORE_VARIABLE = "FEDBANDIT_STORE"
 AUDIT_VARIABLE = "FEDBANDIT_AUDIT"
 DEFAULT_STORE = "sqlite:///fedbandit.db"
+COORDINATOR = "http://127.0.0.1:8400"
 
 
 def add_out(add: Add, *, holds: str) -> None:

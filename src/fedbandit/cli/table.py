@@ -1,9 +1,11 @@
-"""Print tables: drawn on a terminal, aligned text if output is piped or rich is missing."""
+"""Print tables: drawn on a terminal, row by row on a narrow one, aligned text in a pipe."""
 
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from fedbandit.cli.reporting import columns, folded
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -13,8 +15,24 @@ def show_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, wraps: Sequence[str] = ()
 ) -> None:
     """Print a table to standard output; only the columns named in ``wraps`` may break lines."""
-    if not (sys.stdout.isatty() and find_spec("rich") and _draw(title, header, rows, wraps)):
-        print(plain_table(title, header, rows))
+    terminal = sys.stdout.isatty()
+    if terminal and find_spec("rich") and _draw(title, header, rows, wraps):
+        return
+    plain = plain_table(title, header, rows)
+    fits = max(map(len, plain.splitlines())) <= columns()
+    print(plain if fits or not terminal else row_by_row(title, header, rows))
+
+
+def row_by_row(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table for a narrow terminal: a paragraph for each row, a line for each cell."""
+    parts = [folded(title)]
+    for row in rows:
+        lines = [folded(row[0] or "-")]
+        for name, cell in zip(header[1:], row[1:], strict=True):
+            if cell:
+                lines.append(folded(f"  {name}: {cell}" if name else f"  {cell}", indent="    "))
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
 
 
 def plain_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

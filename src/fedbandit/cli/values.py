@@ -77,6 +77,11 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(positive(word) for word in words(text))
 
 
+def number_list(text: str) -> tuple[float, ...]:
+    """Read numbers of at least 0, separated by commas."""
+    return tuple(not_negative(word) for word in words(text))
+
+
 def host_name(text: str) -> str:
     """Read the name of a machine, without a port."""
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})", text):

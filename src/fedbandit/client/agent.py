@@ -3,28 +3,36 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from math import inf
 from threading import TIMEOUT_MAX, RLock
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from weakref import finalize
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedbandit.client.decisions import Decision
+from fedbandit.client.decisions import Basis, Decision, Place, places_of
 from fedbandit.client.delivery.background import BackgroundThread
 from fedbandit.client.delivery.delivery import Delivery
+from fedbandit.client.explaining import Explanation, explain
+from fedbandit.client.notes import Made, Notes, baseline_of
+from fedbandit.client.past import past_observations
+from fedbandit.client.slate import Pick, offered_of, picks, scores, with_all_arms
 from fedbandit.client.state.agent_state import AgentState
 from fedbandit.client.state.decision_log import closed
 from fedbandit.client.status import Status
 from fedbandit.client.transport import Transport
-from fedbandit.core.checks import checked_arms
+from fedbandit.core.checks import checked_arms, whole
+from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.kernels.sparse import SparseArms, SparseLike
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.weights import Weight, weights_of
 from fedbandit.errors import InvalidParameter, OutputError, complaint
+from fedbandit.features.encoder import Encoded, Encoder
+from fedbandit.logs.writer import LogWriter
 
 _log = logging.getLogger(__name__)
 
@@ -35,15 +43,21 @@ _GRACE = 0.2
 class ConnectedAgent:
     """Decide, reward, sync, close; made by ``fedbandit.connect``. Thread-safe.
 
+    ``encoder`` makes arms of named features, and has seen those of all decisions.
+
     Deciding reads a frozen policy and holds a lock only to record the decision: it waits neither
     for the network nor for what is being learned.
     """
 
-    def __init__(self, state: AgentState, transport: Transport) -> None:
-        self._state = state
+    def __init__(
+        self, state: AgentState, transport: Transport, log: LogWriter | None = None
+    ) -> None:
+        self._state, self._notes = state, Notes(log)
+        state.on_default = self._notes.defaulted
         self._delivery = Delivery(state, transport)
         self._background = BackgroundThread(self._delivery, name=f"fedbandit {state.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(state.log.number + 1)
+        self.encoder = Encoder(state.recipe.parts.features, state.recipe.dimension)
         self._closed, self._ending = False, RLock()
         self._background.start()
         if state.state_dir is None:
@@ -54,43 +68,145 @@ class ConnectedAgent:
         """The model's recipe; ``recipe.dimension`` is the length of an arm."""
         return self._state.recipe
 
+    @property
+    def theta(self) -> Array:
+        """A copy of the estimate of theta* that it decides with now (d)."""
+        return self._state.policy.theta.copy()
+
     def decide(
-        self, arms: ArrayLike | SparseLike, *, id: str | None = None, defer: bool = False
+        self,
+        arms: ArrayLike | SparseLike | Encoded | None = None,
+        *,
+        context: object = None,
+        actions: object = None,
+        exclude: Iterable[int | str] = (),
+        top: int = 1,
+        baseline: int | str | None = None,
+        baseline_probability: float = 1.0,
+        id: str | None = None,
+        defer: bool = False,
     ) -> Decision:
         """Choose one of the arms (K x d) and remember the decision until it is rewarded.
+
+        In place of arms: ``actions``, a list of dicts or a frame of pandas or polars with one
+        action a row, and the ``context`` that they are chosen in, a dict or one row; ``"id"`` names
+        an action (docs/features.md). ``exclude``: indices or ids of arms that must not be chosen.
+
+        ``top``: fill as many places, the best first. ``Decision.places`` has an id for each: give a
+        reward to those that were looked at. The places after the first are deferred.
+
+        ``baseline``: shadow mode. The arm (its index, or the action's id) that your own rule takes
+        is what happens; the agent learns from its reward, and ``Decision.preferred`` is what it
+        would have done. ``status().shadow`` compares the two. ``baseline_probability``: that with
+        which your rule took it, if it leaves something to chance.
 
         ``id`` is chosen by the caller, or made up if left out. One that is open, or among the
         latest 4,096 that were settled, raises DuplicateDecision. ``defer``: the decision may never
         be put into effect, and counts only once it is activated or rewarded.
         """
         self._check_open()
-        policy = self._state.policy
-        number = next(self._numbers)
-        given = checked_arms(arms, len(policy.theta))
-        rule, chance = self.recipe.parts.choice, self._state.chance
-        chosen = rule.choose(policy, given, chance, number)
-        probabilities = rule.probabilities(policy, chosen, chance, number)
-        shown = chosen.arms
-        arm = np.array(shown[chosen.arm])
-        self._state.check_arm(arm)
-        name = f"{self._run}-{number}" if id is None else id
-        self._state.log.decide(name, arm, active=not defer, chosen=id is not None, number=number)
-        mean = shown.times(policy.theta) if isinstance(shown, SparseArms) else shown @ policy.theta
-        bonus = policy.radius * np.sqrt(chosen.squared_widths)
+        given, encoded = self._read(arms, context, actions)
+        policy, rule, chance = self._state.policy, self.recipe.parts.choice, self._state.chance
+        ids = (None,) * len(given) if encoded is None else encoded.ids
+        offered = offered_of(len(given), ids, exclude)
+        shadow = baseline_of(baseline, baseline_probability, ids, offered)
+        made, chosen = picks(
+            rule,
+            policy,
+            given,
+            chance=chance,
+            number=self._numbers.__next__,
+            offered=offered,
+            top=whole("top", top, least=1, most=None if shadow is None else 1),
+        )
+        first = made[0]
+        if len(first.offered) < len(given):
+            chosen = with_all_arms(policy, given, first.index)
+        name = f"{self._run}-{first.number}" if id is None else id
+        places = places_of(name, made, ids)
+        if shadow is not None:
+            places = (Place(name, shadow.index, shadow.probability, ids[shadow.index]),)
+        self._record(places, made, chosen.arms, active=not defer, named=id is not None)
+        mean, bonus = scores(policy, chosen)
+        version, arms_shown = self._state.version, chosen.arms
+        self._notes.decided(
+            Made(places, made, arms_shown, mean, bonus, encoded, not defer, shadow, version)
+        )
         return Decision(
             name,
-            chosen.arm,
+            places[0].index,
             mean,
             bonus,
-            float(probabilities[chosen.arm]),
-            probabilities,
+            places[0].probability,
+            first.probabilities,
             estimated=not rule.exact,
+            action=places[0].action,
+            places=places,
+            preferred=None if shadow is None else first.index,
+            basis=Basis(policy, rule, chance, first, chosen.arms, encoded),
+        )
+
+    def _read(
+        self, arms: ArrayLike | SparseLike | Encoded | None, context: object, actions: object
+    ) -> tuple[Array | SparseArms, Encoded | None]:
+        """Return the arms, and the names behind them if actions were given."""
+        if arms is None and actions is not None:
+            arms = self.encoder.encode(context, actions)
+        elif arms is None or actions is not None or context is not None:
+            got = "neither" if arms is None else "arms, and actions or a context"
+            fix = "Give arms alone, or actions with or without a context."
+            raise InvalidParameter(
+                complaint("decide", got=got, expected="arms, or actions by name", fix=fix)
+            )
+        encoded = arms if isinstance(arms, Encoded) else None
+        numbers = arms.arms if isinstance(arms, Encoded) else arms
+        return checked_arms(numbers, self.recipe.dimension), encoded
+
+    def _record(
+        self, places: Sequence[Place], made: Sequence[Pick], arms: Any, *, active: bool, named: bool
+    ) -> None:
+        """Write the places to the journal, the last one first: its id is the longest."""
+        played = [np.array(arms[place.index]) for place in places]
+        for arm in played:
+            self._state.check_arm(arm)
+        for k in reversed(range(len(places))):
+            self._state.log.decide(
+                places[k].id,
+                played[k],
+                active=active and k == 0,
+                chosen=named,
+                number=made[k].number,
+            )
+
+    def explain(self, decision: Decision) -> Explanation:
+        """Return why a decision is what it is; print it for a text.
+
+        What each feature adds to the score, what is added for the unknown, the runner-up, and what
+        it would need to win. By name where features were given by name.
+        """
+        return explain(decision)
+
+    def weights(self) -> list[Weight]:
+        """Return what was learned, by name, the largest weights first, with intervals.
+
+        Of the features, and pairs of features, that this agent has seen by name; of coordinates if
+        there were none.
+        """
+        policy, terms = self._state.policy, self.encoder.terms()
+        return weights_of(
+            policy.reading,
+            policy.theta,
+            ridge=self.recipe.parts.memory.ridge,
+            noise=self._state.noise,
+            radius=policy.radius,
+            terms=terms or None,
         )
 
     def activate(self, id: str) -> None:
         """Put a deferred decision into effect; it waits for its reward from now on."""
         self._check_open()
         self._state.log.activate(id)
+        self._notes.activated(id)
 
     def reward(self, id: str, value: float) -> None:
         """Give a decision its reward, once. With a state_dir it then survives a crash.
@@ -101,8 +217,23 @@ class ConnectedAgent:
         """
         self._check_open()
         due = self._state.reward(id, value)
+        self._notes.rewarded(id, float(value))
         if due or self._state.log.too_long:
             self._background.wake()
+
+    def learn(self, arms: ArrayLike | SparseLike, rewards: ArrayLike) -> int:
+        """Learn from past observations: arms that were played (n x d) and their rewards (n).
+
+        They become part of uploads like any other. Returns how many were learned: all, or 0 if the
+        same arms and rewards were given before (also before a restart, if there is a state_dir).
+        Raises, and learns nothing, if one of them is not valid.
+        """
+        self._check_open()
+        played, paid, digest = past_observations(arms, rewards, self.recipe.dimension)
+        learned, due = self._state.learn(played, paid, digest)
+        if due:
+            self._background.wake()
+        return learned
 
     def sync(self, *, everything: bool = False, timeout: float = 10.0) -> bool:
         """Deliver what is due and wait for the answer; return whether all was delivered in time.
@@ -123,6 +254,8 @@ class ConnectedAgent:
             bytes_down=self._delivery.bytes_down,
             trouble=self._trouble(),
             retry_in=self._background.retry_in,
+            log_lost=self._notes.lost,
+            shadow=self._notes.shadow,
         )
 
     def close(self, *, flush: bool | None = None, timeout: float = 10.0) -> bool:
@@ -192,6 +325,7 @@ class ConnectedAgent:
 
     def _release(self) -> None:
         self._state.close()
+        self._notes.close()
         if self._state.state_dir is None and (lost := self._state.undelivered):
             _log.warning("%s: %d observations are lost", self._state.who, lost)
 

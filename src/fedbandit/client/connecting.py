@@ -24,10 +24,12 @@ from fedbandit.errors import (
     InvalidParameter,
     InvalidReward,
     InvalidState,
+    LocalError,
     OutputError,
     Unreachable,
     complaint,
 )
+from fedbandit.logs.writer import LogTo, LogWriter
 from fedbandit.terms import check_name
 
 Durability = Literal["process", "machine"]
@@ -49,6 +51,7 @@ def connect(
     cafile: str | None = None,
     certificate: str | None = None,
     insecure: bool = False,
+    log: str | os.PathLike[str] | LogTo | None = None,
 ) -> ConnectedAgent:
     """Return an agent that decides here and learns together with all others of its model.
 
@@ -69,6 +72,8 @@ def connect(
     (PEM) to show in place of a token.
     ``insecure``: send the token over http to another machine too, where anybody on the way can read
     it; without this, such a ``url`` is refused.
+    ``log``: a directory for a log of decisions and rewards, which stays on this device, or a
+    ``LogTo`` that says how much of it to keep (docs/logs.md).
     """
     transport = HttpTransport(
         url,
@@ -89,7 +94,19 @@ def connect(
         max_open=max_open,
         durability=durability,
     )
-    return ConnectedAgent(state, transport)
+    return ConnectedAgent(state, transport, None if log is None else _opened_log(log, state))
+
+
+def _opened_log(log: str | os.PathLike[str] | LogTo, state: AgentState) -> LogWriter:
+    """Open the log of an agent; close the agent's state if that fails."""
+    recipe, who = state.recipe, state.who
+    try:
+        return LogWriter(
+            log, model=who.model, agent=who.agent, recipe=recipe.name, params=recipe.params
+        )
+    except LocalError:
+        state.close()
+        raise
 
 
 def open_state(

@@ -2,10 +2,13 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from fedbandit.client.slate import Pick
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.parts.choice import Choice, Policy
 from fedbandit.errors import (
     DuplicateDecision,
     InvalidParameter,
@@ -13,6 +16,7 @@ from fedbandit.errors import (
     UnknownDecision,
     complaint,
 )
+from fedbandit.features.encoder import Encoded
 
 REMEMBERED = 4096
 """How many settled ids are remembered, to tell a second reward from one with an unknown id.
@@ -24,14 +28,46 @@ _ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._~:-]{1,128}")  # . and .. vanish fro
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """The arm in one place of a decision: give its reward under ``id`` if it was looked at.
+
+    ``probability``: of this arm in this place, given the places above.
+    """
+
+    id: str
+    index: int
+    probability: float
+    action: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """What a decision was made with: policy, rule, arms, and the pick of its first place.
+
+    ``encoded``: the names behind the arms, if features were given by name.
+    """
+
+    policy: Policy
+    rule: Choice
+    chance: int
+    pick: Pick
+    arms: Any
+    encoded: Encoded | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """Play the arm in row ``index``, and give its reward under ``id``.
 
     ``mean`` is the estimated reward of every arm and ``bonus`` its uncertainty, the radius times
     |x|_{V^-1} (both of length K); with ``choice="ucb"`` the arm with the largest sum is played.
     ``probability`` is that with which the arm was chosen, ``probabilities`` (K) those of all arms:
-    1 and 0 where chance has no part in it. ``estimated``: they are estimates, by 1,001 draws, as
-    Thompson sampling has no formula for them; else they are exact.
+    1 and 0 where chance has no part in it, and 0 for excluded arms. ``estimated``: they are
+    estimates, by 1,001 draws, as Thompson sampling has no formula for them; else they are exact.
+    ``action``: the id of the chosen action, if actions were named. ``places``: the arms in order,
+    the one in ``index`` first; ``decide(top=...)`` asks for more than one. ``basis``: what it was
+    decided with, for ``ConnectedAgent.explain``. ``preferred``: in shadow mode, what the agent
+    would have chosen, while ``index`` and ``probability`` are the baseline's; None elsewhere.
     """
 
     id: str
@@ -41,6 +77,23 @@ class Decision:
     probability: float
     probabilities: Array
     estimated: bool = False
+    action: str | None = None
+    places: tuple["Place", ...] = ()
+    basis: "Basis | None" = field(default=None, repr=False)
+    preferred: int | None = None
+
+
+def places_of(name: str, made: Sequence["Pick"], ids: Sequence[str | None]) -> tuple[Place, ...]:
+    """Return the places of a decision, from the pick of each and the ids of all actions."""
+    return tuple(
+        Place(
+            f"{name}:{k}" if k else name,
+            pick.index,
+            float(pick.probabilities[pick.index]),
+            ids[pick.index],
+        )
+        for k, pick in enumerate(made)
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

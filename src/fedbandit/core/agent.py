@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite, isnan
@@ -34,14 +35,17 @@ from fedbandit.core.saved import (
     State,
     array,
     check_owner,
+    estimates,
+    estimates_entry,
     integer,
     part,
     rewards,
     rewards_entry,
     under,
 )
-from fedbandit.core.statistics import Base, RunningRewards, Statistics
-from fedbandit.errors import OutOfOrder
+from fedbandit.core.statistics import NO_ESTIMATES, Base, RunningRewards, Statistics
+from fedbandit.core.weights import noise_of
+from fedbandit.errors import NothingLearned, OutOfOrder
 
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
@@ -70,11 +74,12 @@ class Agent:
         self._choose, self._learns = recipe.parts.choice.choose, recipe.parts.choice.learns
         self._plays_tapes = plays_tapes(recipe.parts)
         self._threshold = recipe.parts.trigger.threshold(0)  # the same for all counts if so
-        self.index, self._decisions = index, 0
+        self.index, self._decisions, self._chosen_at = index, 0, 0
         self._chosen: Chosen | None = None
         self._chosen_with: Policy | None = None
-        self._rewards = RunningRewards()  # of what is pending
+        self._rewards, self._estimates = RunningRewards(), NO_ESTIMATES  # of what is pending
         self._pending: Pending | None = None  # until there is an observation
+        self._unanswered = 0  # uploads before the first download that were not kept
         self._adopt(self._parts.memory.empty(), version=0)
 
     def __repr__(self) -> str:
@@ -90,6 +95,11 @@ class Agent:
     def cut(self) -> int:
         """How many uploads in its base had a correction that was cut (``Statistics.cut``)."""
         return self._base.statistics.cut
+
+    @property
+    def noise(self) -> float:
+        """The deviation of rewards from what its base explains of them; NaN if not known."""
+        return noise_of(self._base)
 
     @property
     def theta(self) -> Array:
@@ -122,8 +132,8 @@ class Agent:
         if isnan(chosen.probability):
             if policy is None or policy is not self._policy:
                 return None
-            rule, number = self._parts.choice, self._decisions - 1
-            estimates = rule.probabilities(policy, chosen, self.index, number)
+            rule = self._parts.choice
+            estimates = rule.probabilities(policy, chosen, self.index, self._chosen_at)
             chosen.probability = float(estimates[chosen.arm])
         return chosen.probability
 
@@ -137,7 +147,7 @@ class Agent:
         """
         given, policy = checked_arms(arms, self._dimension), self._policy
         chosen = self._choose(policy, given, self.index, self._decisions, self._chosen)
-        self._chosen, self._chosen_with = chosen, policy
+        self._chosen, self._chosen_with, self._chosen_at = chosen, policy, self._decisions
         self._decisions += 1
         return chosen.arm
 
@@ -152,13 +162,22 @@ class Agent:
         self._decisions += len(batch)
         return chosen
 
-    def observe(self, arm: int | ArrayLike, reward: float, *, pack: bool = True) -> Upload | None:
+    def observe(
+        self,
+        arm: int | ArrayLike,
+        reward: float,
+        *,
+        pack: bool = True,
+        estimate: float | None = None,
+    ) -> Upload | None:
         """Learn the reward of a played arm; return an upload if one is due (Alg. 1 lines 5-20).
 
         ``arm`` is an index into the arms of the last ``choose``, or the d features of the arm, for
         rewards that arrive after later decisions. The observations in a returned upload are no
         longer pending: the caller must deliver it to the server, exactly once. With ``pack=False``
         it is in full precision, so that it can be ``combined``; call ``packed`` before sending.
+        ``estimate``: what the reward was estimated to be; the upload tells the sums of those, if
+        all were given (``Statistics.estimates``).
         Raises, and changes nothing, for an arm or a reward that is not valid.
         """
         if type(reward) is not float or not isfinite(reward):
@@ -174,9 +193,13 @@ class Agent:
         if not pending.absorb(x, squared_width, reward):
             raise too_large(x, reward)
         self._rewards.add((reward,))
+        if estimate is not None:
+            self._estimates = self._estimates.with_one(estimate, reward)
         if parts.own_data:
             self._decide_on_own_data(pending)
         if pending.growth_exceeds(parts.trigger.threshold(pending.count)):
+            if not (self._version or parts.own_data):
+                self._count_unanswered()
             return self._upload(pack=pack)
         return None
 
@@ -253,6 +276,7 @@ class Agent:
                 "uploaded. Do not call keep for it."
             )
         self._check_own(upload, "keep")
+        self._unanswered = 0
         base = self._base
         merged = self._parts.memory.merged(base.statistics, [upload.statistics], base.reference)
         self._adopt(merged, version=self._version)
@@ -296,6 +320,8 @@ class Agent:
         }
         if base.cut:
             state["base_cut"] = base.cut
+        if self._estimates.known.count:
+            state["estimates"] = estimates_entry(self._estimates)
         state |= under("base", self._parts.memory.pack(base.summary))
         pending = self._pending or self._parts.memory.pending(self._base)
         return state | under("pending", pending.state())
@@ -319,6 +345,7 @@ class Agent:
         pending = agent._start_pending()
         pending.restore(part(state, "pending"))
         agent._rewards = RunningRewards(rewards(state, "rewards", most=agent.pending))
+        agent._estimates = estimates(state, "estimates", most=agent.pending)
         agent._decisions = integer(state, "decisions")
         if agent._parts.own_data:
             agent._decide_on_own_data(pending)
@@ -333,6 +360,18 @@ class Agent:
         squared = widths if current else np.empty(len(shown))
         self._chosen = Chosen(-1, float("nan"), shown, squared)
         self._chosen_with = self._policy if current else None
+
+    def _count_unanswered(self) -> None:
+        """Warn, once, if a second upload is due and no download has ever come."""
+        self._unanswered += 1
+        if self._unanswered == 2:
+            warnings.warn(
+                f"Agent {self.index} uploads for the second time and has received no download, so "
+                "it has learned nothing. Pass each upload to server.receive and the answers to "
+                "agent.receive; on one machine, use fedbandit.Learner, which does that.",
+                NothingLearned,
+                stacklevel=3,
+            )
 
     def _check_own(self, upload: object, who: str) -> None:
         if not isinstance(upload, Upload) or upload.agent != self.index:
@@ -373,7 +412,8 @@ class Agent:
         pending = self._pending or self._start_pending()
         summary = pending.summary()  # before the moment is read: shedding may correct it
         pending.moment.setflags(write=False)  # spares a copy of it
-        observed = Statistics(summary, pending.moment, pending.count, self._rewards.sums())
+        sums = self._rewards.sums(), 0, self._estimates.known
+        observed = Statistics(summary, pending.moment, pending.count, *sums)
         if pack or memory.combines_rounded:
             observed = memory.uploaded(observed, base, pending.carried)
         elif pending.carried is not None:
@@ -383,7 +423,7 @@ class Agent:
             merged = memory.merged(base.statistics, [upload.statistics], None)
             self._adopt(merged, version=self._version)
         self._pending = None
-        self._rewards = RunningRewards()
+        self._rewards, self._estimates = RunningRewards(), NO_ESTIMATES
         return upload
 
     def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:

@@ -18,6 +18,7 @@ from fedbandit.core.parts.trigger import Growth
 from fedbandit.core.recipe import Recipe, nearest_names, recipe
 from fedbandit.core.theory import Bounds
 from fedbandit.errors import InvalidParameter
+from fedbandit.features.spec import AnyFeatures, features_from
 
 ROOM: Final = 4.0
 """Limit on the length of the corrected estimate's theta', in multiples of S = parameter_norm.
@@ -88,6 +89,7 @@ class Fsclb:
         bounds: Bounds = Bounds(),
         compensation: Compensation = "uniform",
         choice: AnyChoice = "ucb",
+        features: AnyFeatures = None,
     ) -> Parts:
         """Federated Sketch Contextual Linear Bandits (paper, Algs. 1 and 2).
 
@@ -114,6 +116,8 @@ class Fsclb:
           ``"thompson"``: the best for a theta drawn at random, with beta as its scale
           (``Thompson``). ``fb.Mixed(epsilon)``: any arm with probability epsilon
           (docs/choices.md).
+        - ``features``: how named features become arms, for all agents alike (``fb.Features``,
+          docs/features.md). None: arms are given as numbers, or names are hashed as they come.
 
         Ours, with the paper's as default (docs/beyond.md has what each of them does to regret):
 
@@ -194,6 +198,7 @@ class Fsclb:
         return Parts(
             memory=memory,
             choice=choice_of(choice),
+            features=features_from(features),
             radius=chosen_radius(radius, rules),
             trigger=Growth(alpha),
         )
@@ -212,6 +217,7 @@ class Fsclb:
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
         choice: AnyChoice = "ucb",
+        features: AnyFeatures = None,
     ) -> Recipe:
         """FSCLB for few bytes: our variant, with all extensions on.
 
@@ -245,6 +251,7 @@ class Fsclb:
             bounds=bounds,
             compensation="coordinates",
             choice=choice,
+            features=features,
         )
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ from fedbandit.core.parts.parts import Parts
 from fedbandit.core.server import Server
 from fedbandit.core.theory import Bounds
 from fedbandit.errors import InvalidParameter, UnknownParameter, complaint, nearest
+from fedbandit.features.spec import Features, features_from
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -146,6 +147,8 @@ def recipe(
                 given["bounds"] = _bounds(given["bounds"])
             if "choice" in given:
                 given["choice"] = choice_of(given["choice"])
+            if "features" in given:
+                given["features"] = features_from(given["features"])
             parts = choose_parts(*bound.args, **bound.kwargs)
             params = {
                 each: _plain(value, like=defaults.get(each))
@@ -217,6 +220,8 @@ def _plain(value: Any, *, like: Any = None) -> Any:
         return {name: _plain(each) for name, each in value.params.items()}
     if isinstance(value, Ucb | Thompson | Mixed):
         return plain(value)
+    if isinstance(value, Features):
+        return value.params
     if isinstance(value, np.generic):
         value = value.item()
     exact = isinstance(value, int | float | str) or value is None

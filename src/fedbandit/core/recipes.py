@@ -1,7 +1,7 @@
 """Every algorithm of the library as a recipe: a function that turns parameters into parts.
 
 What all of them share is documented once, at ``FSCLB``: dimension, agents, ridge, radius,
-bounds, choice.
+bounds, choice, features.
 """
 
 from collections.abc import Callable
@@ -29,6 +29,7 @@ from fedbandit.core.parts.trigger import Growth, GrowthTimesWait
 from fedbandit.core.recipe import Recipe, recipe
 from fedbandit.core.theory import Bounds
 from fedbandit.errors import InvalidParameter
+from fedbandit.features.spec import AnyFeatures, features_from
 
 PaperRadius = float | Literal["paper"]
 
@@ -45,6 +46,7 @@ def FedLinUCB(
     wire: GramWire = "full",
     bounds: Bounds = Bounds(),
     choice: AnyChoice = "ucb",
+    features: AnyFeatures = None,
 ) -> Parts:
     """FedLinUCB (He et al. 2022): the protocol of FSCLB with the whole d x d matrix, no sketch.
 
@@ -86,6 +88,7 @@ def FedLinUCB(
     return Parts(
         memory=memory,
         choice=choice_of(choice),
+        features=features_from(features),
         radius=chosen_radius(radius, rules),
         trigger=Growth(alpha),
     )
@@ -102,6 +105,7 @@ def AsyncLinUCB(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
     choice: AnyChoice = "ucb",
+    features: AnyFeatures = None,
 ) -> Parts:
     """Async-LinUCB (Li and Wang 2022): uploads and downloads have a trigger each.
 
@@ -118,6 +122,7 @@ def AsyncLinUCB(
     return Parts(
         memory=GramMemory(dimension, real("ridge", ridge)),
         choice=choice_of(choice),
+        features=features_from(features),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         trigger=Growth(upload_growth - 1.0),
         reply=ToOwed(download_growth),
@@ -135,6 +140,7 @@ def DisLinUCB(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
     choice: AnyChoice = "ucb",
+    features: AnyFeatures = None,
 ) -> Parts:
     """DisLinUCB (Wang et al. 2020): all agents synchronise once one has waited long enough.
 
@@ -155,6 +161,7 @@ def DisLinUCB(
     return Parts(
         memory=GramMemory(dimension, real("ridge", ridge)),
         choice=choice_of(choice),
+        features=features_from(features),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         trigger=GrowthTimesWait(wait),
         reply=ToAll(),
@@ -171,6 +178,7 @@ def LinUCB(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
     choice: AnyChoice = "ucb",
+    features: AnyFeatures = None,
 ) -> Parts:
     """LinUCB, or OFUL (Abbasi-Yadkori et al. 2011): every agent learns alone; nothing is sent.
 
@@ -180,6 +188,7 @@ def LinUCB(
     return Parts(
         memory=GramMemory(dimension, real("ridge", ridge)),
         choice=choice_of(choice),
+        features=features_from(features),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         own_data=True,
     )
@@ -194,6 +203,7 @@ def Centralised(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
     choice: AnyChoice = "ucb",
+    features: AnyFeatures = None,
 ) -> Parts:
     """One LinUCB learner that sees every agent's data at once: the reference for regret.
 
@@ -203,6 +213,7 @@ def Centralised(
     return Parts(
         memory=GramMemory(dimension, real("ridge", ridge)),
         choice=choice_of(choice),
+        features=features_from(features),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         own_data=True,
         shared=True,
@@ -219,6 +230,7 @@ def SOFUL(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
     choice: AnyChoice = "ucb",
+    features: AnyFeatures = None,
 ) -> Parts:
     """SOFUL (Kuzborskij et al. 2019): LinUCB on a Frequent Directions sketch; nothing is sent.
 
@@ -230,6 +242,7 @@ def SOFUL(
     return Parts(
         memory=SketchMemory(dimension, real("ridge", ridge), size, compensated=False),
         choice=choice_of(choice),
+        features=features_from(features),
         radius=chosen_radius(radius, {"paper": paper}),
         own_data=True,
     )
@@ -245,6 +258,7 @@ def CBSCFD(
     radius: PaperRadius = 0.5,
     bounds: Bounds = Bounds(),
     choice: AnyChoice = "ucb",
+    features: AnyFeatures = None,
 ) -> Parts:
     """CBSCFD (Chen et al. 2020): SOFUL that adds what the sketch has shed to the ridge.
 
@@ -256,6 +270,7 @@ def CBSCFD(
             dimension, real("ridge", ridge), checked_sketch_size(sketch_size, dimension)
         ),
         choice=choice_of(choice),
+        features=features_from(features),
         radius=_self_normalised(radius, dimension, ridge, bounds),
         own_data=True,
     )

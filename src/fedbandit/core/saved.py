@@ -10,7 +10,7 @@ import numpy as np
 
 from fedbandit.core.identity import form_1, is_of_version_1
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.statistics import NO_REWARDS, Rewards
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS, Estimates, Rewards
 from fedbandit.errors import InvalidState, complaint
 
 if TYPE_CHECKING:
@@ -88,6 +88,21 @@ def rewards(state: Mapping[str, Any], key: str, *, most: int) -> Rewards:
     if not 0 <= count <= most or count != int(count) or squares < 0.0:
         raise wrong_entry(key, [count, total, squares], f"sums over at most {most} rewards")
     return Rewards(int(count), float(total), float(squares))
+
+
+def estimates_entry(estimates: Estimates) -> Array:
+    """Return sums over estimates as an entry of a saved state."""
+    return np.array([estimates.count, estimates.total, estimates.errors], dtype=np.float64)
+
+
+def estimates(state: Mapping[str, Any], key: str, *, most: int) -> Estimates:
+    """Return the sums over estimates at a key; NO_ESTIMATES where none were saved."""
+    if key not in state:
+        return NO_ESTIMATES
+    count, total, errors = array(state, key, 3)
+    if not 0 <= count <= most or count != int(count) or errors < 0.0:
+        raise wrong_entry(key, [count, total, errors], f"sums over at most {most} estimates")
+    return Estimates(int(count), float(total), float(errors))
 
 
 def check_word(state: Mapping[str, Any], key: str, expected: str) -> None:

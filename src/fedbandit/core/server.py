@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from fedbandit.core.saved import (
     under,
     wrong_entry,
 )
-from fedbandit.core.statistics import Base, Statistics
+from fedbandit.core.statistics import NO_ESTIMATES, Base, Statistics
 from fedbandit.errors import InvalidMessage, complaint
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ class Server:
         return self.statistics.moment
 
     @property
+    def theta(self) -> Array:
+        """The estimate of theta* from everything merged."""
+        return self._base.theta
+
+    @property
     def count(self) -> int:
         """Number of observations merged."""
         return self.statistics.count
@@ -100,7 +105,8 @@ class Server:
         Several uploads are merged in one step, which costs less and sheds less than one by one.
         """
         theirs = [upload.statistics for upload in uploads]
-        return self._memory.merged(self.statistics, theirs, self._base.reference)
+        merged = self._memory.merged(self.statistics, theirs, self._base.reference)
+        return replace(merged, estimates=NO_ESTIMATES) if merged.estimates.count else merged
 
     def adopt(self, statistics: Statistics, *, version: int) -> None:
         """Replace the server's statistics by these, from ``merged`` or from a store."""

@@ -39,6 +39,38 @@ class Rewards:
 NO_REWARDS: Final = Rewards()
 
 
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """Sums over what rewards r were estimated to be, e = <theta, x>, before they were learned.
+
+    ``count`` is the number of observations that were estimated, ``total`` sum e, ``errors`` sum
+    (r - e)^2.
+    """
+
+    count: int = 0
+    total: float = 0.0
+    errors: float = 0.0
+
+    def plus(self, other: Estimates) -> Estimates:
+        """Return the sums over the estimates of both."""
+        return Estimates(
+            self.count + other.count, self.total + other.total, self.errors + other.errors
+        )
+
+    def with_one(self, estimate: float, reward: float) -> Estimates:
+        """Return the sums over one more."""
+        missed = reward - estimate
+        return self.plus(Estimates(1, estimate, missed * missed))
+
+    @property
+    def known(self) -> Estimates:
+        """The sums; none if one has overflowed."""
+        return self if isfinite(self.total + self.errors) else NO_ESTIMATES
+
+
+NO_ESTIMATES: Final = Estimates()
+
+
 class RunningRewards:
     """The same sums while rewards come in."""
 
@@ -76,6 +108,8 @@ class Statistics:
     - ``count`` is the number of observations.
     - ``rewards`` are sums over r alone, for averages and for the noise (``radius="auto"``).
     - ``cut`` counts the uploads among them whose correction was too long and was cut.
+    - ``estimates`` are sums over what r was estimated to be, for the board. Only uploads tell
+      them, and only where every observation came with an estimate.
     """
 
     summary: Any
@@ -83,6 +117,7 @@ class Statistics:
     count: int
     rewards: Rewards = NO_REWARDS
     cut: int = 0
+    estimates: Estimates = NO_ESTIMATES
 
     def __post_init__(self) -> None:
         if self.moment.flags.writeable:
@@ -94,11 +129,13 @@ class Statistics:
         ``summary``: their summaries, already merged by the memory.
         """
         moment, count, rewards, cut = self.moment, self.count, self.rewards, self.cut
+        estimates = self.estimates
         for each in others:
             moment, count = moment + each.moment, count + each.count
             rewards, cut = rewards.plus(each.rewards), cut + each.cut
+            estimates = estimates.plus(each.estimates)
         moment.setflags(write=False)  # spares a copy of it
-        return Statistics(summary, moment, count, rewards, cut)
+        return Statistics(summary, moment, count, rewards, cut, estimates)
 
     def scaled(self, share: float) -> Statistics:
         """Return the statistics with every observation weighted by ``share`` (0 < share <= 1).

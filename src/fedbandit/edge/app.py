@@ -1,4 +1,4 @@
-"""The HTTP endpoints of the sidecar: rank, reward, activate."""
+"""The HTTP endpoints of the sidecar: rank, reward, activate, and its status."""
 
 from asyncio import timeout
 from collections.abc import AsyncIterator
@@ -13,10 +13,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fedbandit.client import ConnectedAgent
+from fedbandit.edge.metrics import CONTENT_TYPE, metrics_text
 from fedbandit.edge.openapi import DESCRIPTION
 from fedbandit.edge.ranking import RankRequest, RewardRequest, rank
 from fedbandit.errors import (
@@ -28,9 +29,9 @@ from fedbandit.errors import (
     UnknownDecision,
 )
 from fedbandit.web import gate
+from fedbandit.web.docs_page import docs_routes
 from fedbandit.web.errors import error_response
 from fedbandit.web.host_names import LOCAL, HostCheck, HostNames
-from fedbandit.web.openapi import PAGE_HEADERS, page
 
 LARGEST_BODY: Final = 2**20
 BODY_SECONDS: Final = 10.0
@@ -47,12 +48,13 @@ _STATUS: Final[dict[type[Exception], HTTPStatus]] = {
 }
 
 
-def make_app(agent: ConnectedAgent, names: HostNames = LOCAL) -> Starlette:
+def make_app(agent: ConnectedAgent, names: HostNames = LOCAL, *, shadow: bool = False) -> Starlette:
     """Return the application of one agent. It closes the agent when it stops.
 
-    ``names``: the host names that it answers to.
+    ``names``: the host names that it answers to. ``shadow``: the first action of each request is
+    what the caller's own rule takes, and what it is answered with.
     """
-    endpoints = _Endpoints(agent)
+    endpoints = _Endpoints(agent, shadow=shadow)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -64,8 +66,8 @@ def make_app(agent: ConnectedAgent, names: HostNames = LOCAL) -> Starlette:
         Route("/events/{id}/reward", endpoints.reward, methods=["POST"]),
         Route("/events/{id}/activate", endpoints.activate, methods=["POST"]),
         Route("/healthz", endpoints.health, methods=["GET"]),
-        Route("/openapi.json", _openapi, methods=["GET"]),
-        Route("/docs", _docs, methods=["GET"]),
+        Route("/metrics", endpoints.metrics, methods=["GET"]),
+        *docs_routes(DESCRIPTION),
     ]
     handlers = {FedbanditError: _refuse, HTTPException: _refuse_http}
     app = Starlette(
@@ -81,13 +83,13 @@ def make_app(agent: ConnectedAgent, names: HostNames = LOCAL) -> Starlette:
 class _Endpoints:
     """The endpoints that call the agent, in a thread: a reward may wait for the disk."""
 
-    def __init__(self, agent: ConnectedAgent) -> None:
-        self._agent = agent
+    def __init__(self, agent: ConnectedAgent, *, shadow: bool) -> None:
+        self._agent, self._shadow = agent, shadow
 
     async def rank(self, request: Request) -> Response:
         """Choose an action."""
         asked = await _read(request, RankRequest)
-        answer = await run_in_threadpool(rank, self._agent, asked)
+        answer = await run_in_threadpool(rank, self._agent, asked, shadow=self._shadow)
         gate.admit(request.scope)
         body = msgspec.json.encode(answer)
         return Response(body, HTTPStatus.CREATED, media_type="application/json")
@@ -108,6 +110,11 @@ class _Endpoints:
     async def health(self, _: Request) -> Response:
         """Return the status of the agent: 200 also when it has trouble."""
         return JSONResponse(asdict(await run_in_threadpool(self._agent.status)))
+
+    async def metrics(self, _: Request) -> Response:
+        """Return the status as metrics."""
+        status = await run_in_threadpool(self._agent.status)
+        return Response(metrics_text(status), media_type=CONTENT_TYPE)
 
 
 async def _read(request: Request, form: type[T]) -> T:
@@ -161,11 +168,3 @@ async def _refuse_http(_: Request, error: Exception) -> Response:
 def _error(status: int, message: str, headers: dict[str, str] | None) -> Response:
     field, _, rest = message.partition(": ")
     return error_response(status, field if rest else "path", rest or message, headers)
-
-
-async def _openapi(_: Request) -> Response:
-    return JSONResponse(DESCRIPTION)
-
-
-async def _docs(_: Request) -> Response:
-    return HTMLResponse(page(DESCRIPTION), headers=PAGE_HEADERS)

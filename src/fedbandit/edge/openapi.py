@@ -4,13 +4,55 @@ from typing import Final
 
 import msgspec
 
+from fedbandit.client.status import Status
 from fedbandit.edge.ranking import RankRequest, RankResponse, RewardRequest
-from fedbandit.web.openapi import ERROR, Described, error_of, json_of
+from fedbandit.web.openapi import ERROR, Described, error_of, in_order, json_of, with_curl
 
 _SCHEMAS, _COMPONENTS = msgspec.json.schema_components(
-    (RankRequest, RankResponse, RewardRequest), ref_template="#/components/schemas/{name}"
+    (RankRequest, RankResponse, RewardRequest, Status),
+    ref_template="#/components/schemas/{name}",
 )
-_RANK, _RANKED, _REWARD = _SCHEMAS
+_RANK, _RANKED, _REWARD, _STATUS = _SCHEMAS
+_HOST = "http://127.0.0.1:8401"
+_JSON = "-H 'Content-Type: application/json'"
+_RANK_EXAMPLE: Described = {
+    "contextFeatures": {"daypart": "evening", "device": "phone"},
+    "actions": [
+        {"id": "football", "features": {"topic": "sport", "length": 0.4}},
+        {"id": "markets", "features": {"topic": "business", "length": 0.9}},
+    ],
+}
+_RANKED_EXAMPLE: Described = {
+    "eventId": "8c1f0a9d2b3e4f56",
+    "rewardActionId": "football",
+    "ranking": [
+        {"id": "football", "score": 0.71, "mean": 0.42, "bonus": 0.29},
+        {"id": "markets", "score": 0.55, "mean": 0.31, "bonus": 0.24},
+    ],
+}
+_STATUS_EXAMPLE: Described = {
+    "version": 1204,
+    "open": 3,
+    "pending": 17,
+    "undelivered": 0,
+    "decisions": 5210,
+    "rewards": 5190,
+    "defaults": 12,
+    "forgotten": 5,
+    "set_aside": 0,
+    "deleted": 0,
+    "saved": True,
+    "uploads": 96,
+    "bytes_up": 180_412,
+    "bytes_down": 260_880,
+    "cut": 0,
+    "learned": 5202,
+    "reward_total": 2211.5,
+    "estimate_total": 2190.2,
+    "squared_errors": 610.3,
+    "trouble": None,
+    "retry_in": None,
+}
 
 
 _EVENT: Described = {
@@ -18,7 +60,7 @@ _EVENT: Described = {
     "in": "path",
     "required": True,
     "description": "The eventId that rank answered with.",
-    "schema": {"type": "string", "minLength": 1},
+    "schema": {"type": "string", "minLength": 1, "examples": ["8c1f0a9d2b3e4f56"]},
 }
 _OTHER_HOSTS: Described = {
     "403": error_of("The request comes from a web page of another site."),
@@ -43,23 +85,39 @@ DESCRIPTION: Final[Described] = {
         "title": "fedbandit edge",
         "version": "1",
         "description": "Ranks actions on this machine, and learns from rewards together with all "
-        "other agents of its model.",
+        'other agents of its model. Every error is JSON: `{"error": {"field": ..., "message": '
+        "...}}`.",
     },
     "paths": {
         "/rank": {
             "post": {
                 "operationId": "rank",
                 "summary": "Choose one of these actions in this context.",
-                "description": "Features are objects of numbers, texts and booleans; or every "
-                "action's features are its arm, as many numbers as the model has dimensions.",
-                "requestBody": {**json_of("context and actions", _RANK), "required": True},
-                "responses": {
-                    "201": json_of("the action to take, and all of them compared", _RANKED),
-                    **_BODY_ERRORS,
-                    "409": error_of("The eventId was used before."),
-                    **_DISK,
-                    **_OTHER_HOSTS,
+                "description": with_curl(
+                    "Features are objects of numbers, texts and booleans; or every action's "
+                    "features are its arm, as many numbers as the model has dimensions.",
+                    f"curl {_HOST}/rank",
+                    _JSON,
+                    '--data \'{"contextFeatures": {"daypart": "evening"}, "actions": '
+                    '[{"id": "football"}, {"id": "markets"}]}\'',
+                ),
+                "requestBody": {
+                    **json_of("Context and actions.", _RANK, _RANK_EXAMPLE),
+                    "required": True,
                 },
+                "responses": in_order(
+                    _BODY_ERRORS,
+                    _DISK,
+                    _OTHER_HOSTS,
+                    {
+                        "201": json_of(
+                            "The action to take, and all of them compared.",
+                            _RANKED,
+                            _RANKED_EXAMPLE,
+                        ),
+                        "409": error_of("The eventId was used before."),
+                    },
+                ),
             }
         },
         "/events/{id}/reward": {
@@ -67,16 +125,24 @@ DESCRIPTION: Final[Described] = {
             "post": {
                 "operationId": "reward",
                 "summary": "Report the reward of the chosen action, once per event.",
-                "requestBody": {**json_of("a reward", _REWARD), "required": True},
-                "responses": {
-                    "204": {
-                        "description": "It is recorded; with a --state-dir it survives a crash."
+                "description": with_curl(
+                    "",
+                    f"curl {_HOST}/events/8c1f0a9d2b3e4f56/reward",
+                    _JSON,
+                    "--data '{\"value\": 1.0}'",
+                ),
+                "requestBody": {**json_of("A reward.", _REWARD, {"value": 1.0}), "required": True},
+                "responses": in_order(
+                    _BODY_ERRORS,
+                    _EVENT_ERRORS,
+                    _DISK,
+                    _OTHER_HOSTS,
+                    {
+                        "204": {
+                            "description": "It is recorded; with a --state-dir it survives a crash."
+                        }
                     },
-                    **_BODY_ERRORS,
-                    **_EVENT_ERRORS,
-                    **_DISK,
-                    **_OTHER_HOSTS,
-                },
+                ),
             },
         },
         "/events/{id}/activate": {
@@ -84,19 +150,47 @@ DESCRIPTION: Final[Described] = {
             "post": {
                 "operationId": "activate",
                 "summary": "Report that the deferred action was taken.",
-                "responses": {
-                    "204": {"description": "It waits for its reward from now on."},
-                    **_EVENT_ERRORS,
-                    **_DISK,
-                    **_OTHER_HOSTS,
-                },
+                "description": with_curl(
+                    "For decisions that were asked for with deferActivation.",
+                    f"curl -X POST {_HOST}/events/8c1f0a9d2b3e4f56/activate",
+                ),
+                "responses": in_order(
+                    _EVENT_ERRORS,
+                    _DISK,
+                    _OTHER_HOSTS,
+                    {"204": {"description": "It waits for its reward from now on."}},
+                ),
             },
         },
         "/healthz": {
             "get": {
                 "operationId": "healthz",
                 "summary": "The status of the agent; trouble says why uploads are not delivered.",
-                "responses": {"200": json_of("the status", {"type": "object"}), **_OTHER_HOSTS},
+                "description": with_curl("", f"curl {_HOST}/healthz"),
+                "responses": in_order(
+                    _OTHER_HOSTS, {"200": json_of("The status.", _STATUS, _STATUS_EXAMPLE)}
+                ),
+            }
+        },
+        "/metrics": {
+            "get": {
+                "operationId": "metrics",
+                "summary": "The status, average reward and estimates, for Prometheus.",
+                "description": with_curl("", f"curl {_HOST}/metrics"),
+                "responses": in_order(
+                    _OTHER_HOSTS,
+                    {
+                        "200": {
+                            "description": "Prometheus' text format.",
+                            "content": {
+                                "text/plain": {
+                                    "schema": {"type": "string"},
+                                    "example": "fedbandit_agent_decisions_total 5210\n",
+                                }
+                            },
+                        }
+                    },
+                ),
             }
         },
     },

@@ -7,12 +7,10 @@ import numpy as np
 
 from fedbandit.client import ConnectedAgent, Decision
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.edge.features import Features, arm_of, features_of
 from fedbandit.errors import InvalidArms, complaint
+from fedbandit.features.encoder import Encoded
 
 MOST_ACTIONS: Final = 1000
-MOST_FEATURES: Final = 1000
-MOST_TERMS: Final = 1_000_000
 
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 Given = dict[str, Any] | list[Any] | None
@@ -29,13 +27,17 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RankRequest(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True
 ):
-    """The actions to choose from and their context, in the terms of Azure Personalizer's Rank."""
+    """The actions to choose from and their context, in the terms of Azure Personalizer's Rank.
+
+    ``top``: how many places to fill, 1 if left out.
+    """
 
     actions: Actions
     context_features: Given = None
     excluded_actions: Annotated[list[Id], msgspec.Meta(max_length=MOST_ACTIONS)] | None = None
     event_id: Id | None = None
     defer_activation: bool | None = False
+    top: Annotated[int, msgspec.Meta(ge=1, le=MOST_ACTIONS)] | None = None
 
 
 class Ranked(msgspec.Struct, frozen=True):
@@ -51,16 +53,28 @@ class Ranked(msgspec.Struct, frozen=True):
     probability: float
 
 
+class Placed(msgspec.Struct, frozen=True, rename="camel"):
+    """The action in a place; its reward is given to its ``eventId``, if it was looked at."""
+
+    event_id: str
+    id: str
+    probability: float
+
+
 class RankResponse(msgspec.Struct, frozen=True, rename="camel"):
     """The chosen action, and all actions, the chosen one first, then by their scores.
 
-    ``estimatedProbabilities``: probabilities are estimates by draws, as Thompson sampling has them.
+    ``places``: the actions to show, the chosen one first. ``estimatedProbabilities``: probabilities
+    are estimates by draws, as Thompson sampling has them. ``preferredActionId``: in shadow mode,
+    what the agent would have chosen.
     """
 
     event_id: str
     reward_action_id: str
     ranking: list[Ranked]
     estimated_probabilities: bool
+    places: list[Placed]
+    preferred_action_id: str | None = None
 
 
 class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,13 +83,25 @@ class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: float
 
 
-def rank(agent: ConnectedAgent, request: RankRequest) -> RankResponse:
-    """Choose an action; raise InvalidArms if its features cannot be used."""
+def rank(agent: ConnectedAgent, request: RankRequest, *, shadow: bool = False) -> RankResponse:
+    """Choose an action; raise InvalidArms if its features cannot be used.
+
+    ``shadow``: the first action that is not excluded is what happens, as in Personalizer's
+    apprentice mode; ``preferredActionId`` is what the agent would have chosen.
+    """
     actions = _allowed(request)
-    arms = _arms(request.context_features, actions, agent.recipe.dimension)
-    decision = agent.decide(arms, id=request.event_id, defer=bool(request.defer_activation))
-    ranking = _ranking(decision, [action.id for action in actions])
-    return RankResponse(decision.id, actions[decision.index].id, ranking, decision.estimated)
+    decision = agent.decide(
+        _arms(agent, request.context_features, actions),
+        id=request.event_id,
+        defer=bool(request.defer_activation),
+        top=request.top or 1,
+        baseline=0 if shadow else None,
+    )
+    ids = [action.id for action in actions]
+    places = [Placed(each.id, ids[each.index], each.probability) for each in decision.places]
+    chosen, ranking = ids[decision.index], _ranking(decision, ids)
+    own = None if decision.preferred is None else ids[decision.preferred]
+    return RankResponse(decision.id, chosen, ranking, decision.estimated, places, own)
 
 
 def _allowed(request: RankRequest) -> list[Action]:
@@ -97,22 +123,19 @@ def _allowed(request: RankRequest) -> list[Action]:
     return allowed
 
 
-def _arms(context: object, actions: list[Action], dimension: int) -> Array:
+def _arms(agent: ConnectedAgent, context: object, actions: list[Action]) -> Array | Encoded:
     """Return an arm for every action: its list of numbers, or hashed from named features."""
     if all(_is_arm(action.features) for action in actions):
         if context:
             fix = "Put the context into the arms, or give features by name."
             raise _wrong("contextFeatures", "some", "none if actions are lists of numbers", fix)
-        return np.stack([_given_arm(action, dimension) for action in actions])
-    known = features_of({} if context is None else context, field="contextFeatures")
-    found = [_features(action) for action in actions]
-    most = max(len(known), *map(len, found))
-    if most > MOST_FEATURES or len(known) * sum(map(len, found)) > MOST_TERMS:
-        expected = f"at most {MOST_FEATURES} of an action or the context, and {MOST_TERMS:,} pairs"
-        raise _wrong(
-            "actions", f"up to {most} features", expected, "Send fewer features or actions."
-        )
-    return np.stack([arm_of(known, each, dimension) for each in found])
+        return np.stack([_given_arm(action, agent.recipe.dimension) for action in actions])
+    return agent.encoder.encode_named(
+        {} if context is None else context,
+        [action.id for action in actions],
+        [action.features for action in actions],
+        fields=("contextFeatures", "actions"),
+    )
 
 
 def _is_arm(features: object) -> bool:
@@ -134,12 +157,6 @@ def _given_arm(action: Action, dimension: int) -> Array:
     except OverflowError as error:
         fix = "Scale the features."
         raise _wrong("actions", "a number that is too large", "finite numbers", fix) from error
-
-
-def _features(action: Action) -> Features:
-    """Return an action's features; without any, its id is its one feature."""
-    given = {"id": action.id} if action.features is None else action.features
-    return features_of(given, field=f"actions, {action.id!r}")
 
 
 def _ranking(decision: Decision, ids: list[str]) -> list[Ranked]:

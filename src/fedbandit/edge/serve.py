@@ -32,12 +32,13 @@ def serve(
     port: int,
     allowed: Iterable[str] = (),
     patience: Patience = PATIENCE,
+    shadow: bool = False,
     announce: Callable[[str], None],
 ) -> None:
     """Serve until SIGTERM or SIGINT; then finish running requests, close the agent and return.
 
     ``allowed`` are host names to answer to besides this machine's own, ``patience`` how long to
-    wait for a request. ``announce`` is called with the URL.
+    wait for a request. ``shadow``: see ``make_app``. ``announce`` is called with the URL.
     """
     try:
         listener = listen(host, port)
@@ -45,7 +46,7 @@ def serve(
         agent.close()
         raise
     names = HostNames(listen=host, allowed=frozenset(name.lower() for name in allowed))
-    config = uvicorn_config(make_app(agent, names), stop_seconds=5)
+    config = uvicorn_config(make_app(agent, names, shadow=shadow), stop_seconds=5)
     config.load()
     gate = Gate(listener, config, bounds=within_handles(BOUNDS), patience=patience)
     server = uvicorn.Server(config)

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 try:
     from fedbandit.lab.advice.advice import advise
     from fedbandit.lab.experiment import run, run_spec, summary_rows
+    from fedbandit.lab.runs.columns import SCHEMA
     from fedbandit.lab.runs.progress import Progress, progress_on
-    from fedbandit.lab.runs.records import SCHEMA, read_runs
+    from fedbandit.lab.runs.records import read_runs
     from fedbandit.lab.runs.runner import Results
     from fedbandit.lab.runs.spec import Part, Spec
     from fedbandit.lab.runs.spec_file import parse_spec, read_spec

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fedbandit.lab.analysis.curves import curves
 from fedbandit.lab.analysis.summary import Row, summarise, write_csv
+from fedbandit.lab.analysis.tuning import choose_radius, tuning_seeds
 from fedbandit.lab.runs.progress import Progress
 from fedbandit.lab.runs.runner import Results, run_tasks
 from fedbandit.lab.runs.spec import Spec
@@ -29,9 +30,27 @@ def run(
         experiment = read_spec(Path(experiment))
     if not isinstance(experiment, Spec):
         return run_tasks(experiment, out=out, jobs=jobs, progress=progress)
-    results = run_tasks(experiment.tasks(), out=out, jobs=jobs, progress=progress)
+    radii = _tuned(experiment, out=Path(out), jobs=jobs, progress=progress)
+    results = run_tasks(experiment.tasks(radii), out=out, jobs=jobs, progress=progress)
     write_csv(summary_rows(results), results.directory / "summary.csv")
     return results
+
+
+def _tuned(
+    spec: Spec, *, out: Path, jobs: int | None, progress: Progress | None
+) -> dict[tuple[str, str], float]:
+    """Pick the radii of recipes with radius = "tuned"; their runs are kept in ``OUT/tuning``."""
+    if not spec.tuned:
+        return {}
+    grid = spec.tuning.grid
+    tasks = spec.tuning_tasks(tuning_seeds(spec.tuning.trials), grid)
+    found = curves(run_tasks(tasks, out=out / "tuning", jobs=jobs, progress=progress).table)
+    return {
+        (setting, algorithm): choose_radius(
+            found, setting=setting, algorithm=algorithm, grid=grid
+        ).radius
+        for setting, algorithm in {(task.setting, task.algorithm): None for task in tasks}
+    }
 
 
 run_spec = run

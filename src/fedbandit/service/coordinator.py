@@ -15,6 +15,8 @@ from fedbandit.errors import InvalidParameter, InvalidState, LocalError, Unknown
 from fedbandit.service.access.audit import AuditLog
 from fedbandit.service.access.authentication import Authentication
 from fedbandit.service.admission import Turns
+from fedbandit.service.board.board import Board
+from fedbandit.service.board.traffic import Told, TrafficTally
 from fedbandit.service.merging.sync import (
     Answer,
     ModelGone,
@@ -25,7 +27,7 @@ from fedbandit.service.merging.sync import (
     WorkerExited,
 )
 from fedbandit.service.merging.threads import ThreadMerger
-from fedbandit.service.metrics import Metrics
+from fedbandit.service.metrics import Metrics, measured
 from fedbandit.service.models.groups import as_told
 from fedbandit.service.models.model import Served, recipe_of, server_at
 from fedbandit.service.refusal import (
@@ -43,6 +45,7 @@ from fedbandit.service.tokens import token_of
 T = TypeVar("T")
 _How = Literal["read", "written"]
 _NOTE_SECONDS = 60.0
+_TRAFFIC_A_NOTE = 12
 _REMEMBERED = 20_000
 _START_SECONDS, _READY_SECONDS = 75.0, 5.0  # for a check; the first one starts and compiles
 _RESTART_SECONDS, _LOOK_SECONDS = 10.0, 0.1  # with the pauses in between, some five workers
@@ -74,6 +77,7 @@ class Coordinator:
         audit: AuditLog | None = None,
     ) -> None:
         self.settings, self.metrics, self.turns = settings, Metrics(), Turns(settings)
+        self.traffic = TrafficTally()
         self.abandoned = False
         self._told_to_stop, self._has_room, self._crowd = told_to_stop, has_room, crowd
         self._stopped = False
@@ -87,6 +91,7 @@ class Coordinator:
         self._away: set[_How] = set()
         self._ready_until = 0.0
         self._readying: asyncio.Task[None] | None = None
+        self.board = Board(store, self._asked)
 
     @property
     def stopping(self) -> bool:
@@ -115,10 +120,20 @@ class Coordinator:
         return made
 
     async def note_uses(self) -> None:
-        """Write down now and then which tokens were used, until it is cancelled."""
+        """Write down now and then which tokens were used, and traffic, until it is cancelled."""
         while True:
-            await asyncio.sleep(_NOTE_SECONDS)
+            for _ in range(_TRAFFIC_A_NOTE):
+                await asyncio.sleep(_NOTE_SECONDS / _TRAFFIC_A_NOTE)
+                await self._note_traffic()
             await self._note_uses()
+
+    async def _note_traffic(self) -> None:
+        traffic = self.traffic.take()
+        if traffic:
+            try:
+                await self._asked(lambda: self._store.add_traffic(traffic))
+            except Refusal:  # the store is away, which is told elsewhere
+                self.traffic.put_back(traffic)
 
     async def _note_uses(self) -> None:
         uses = self.authentication.take_uses()
@@ -174,7 +189,7 @@ class Coordinator:
         have: str | None,
         form: int = wire.FORMAT,
         since: int | None = None,
-    ) -> bytes:
+    ) -> Told:
         """Return what an agent needs to join, or to catch up from a download with this digest.
 
         With ``since``, the download is left out unless the model was set back after that version,
@@ -185,7 +200,7 @@ class Coordinator:
         if params is None:
             raise other_format(form)
 
-        def read() -> bytes:
+        def read() -> Told:
             model, state = self._store.model(name), b""
             if since is None or not model.set_back <= since <= model.version:
                 model, state = self._store.state(name)
@@ -196,7 +211,8 @@ class Coordinator:
                 _download(served, state, model.told, have, form) if state else (None, "")
             )
             told = (served.fingerprints[form], model.recipe, params, model.limits, download, lives)
-            return wire.encode_joined(wire.Joined(*told, digest, form))
+            body = wire.encode_joined(wire.Joined(*told, digest, form))
+            return Told(body, download is not None, model.version if state else None)
 
         try:
             return await self._asked(read)
@@ -235,7 +251,8 @@ class Coordinator:
 
     async def metrics_text(self) -> str:
         """Return the metrics."""
-        models = await self._asked(self._store.models)
+        await self._note_traffic()
+        models = await self._asked(lambda: measured(self._store))
         gauges = {"fedbandit_waiting": float(self.turns.queued), **self._crowd()}
         return self.metrics.text(models, gauges, batches=self._merger.batches)
 
@@ -260,6 +277,7 @@ class Coordinator:
         What is given up was not acknowledged: its senders will send it again.
         """
         self._stopped = True
+        await self._note_traffic()
         await self._note_uses()
         finished = await self._merger.stop(_LAST_SECONDS)
         self.abandoned = not finished or any(not each.done() for each in [*self._asking])

@@ -6,11 +6,14 @@ collector of our own for what is read from the store.
 """
 
 import bisect
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from fedbandit.service.storage.contract import Model
+from fedbandit.service.board.savings import savings_of
+from fedbandit.service.models.progress import NO_PROGRESS
+from fedbandit.service.storage.contract import Store
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -45,9 +48,13 @@ class Metrics:
         self._seconds += seconds
 
     def text(
-        self, models: Iterable[Model], gauges: Mapping[str, float], *, batches: Mapping[str, int]
+        self,
+        models: Mapping[str, Mapping[str, float]],
+        gauges: Mapping[str, float],
+        *,
+        batches: Mapping[str, int],
     ) -> str:
-        """Return everything as text; models are read from the store, so copies agree."""
+        """Return everything as text; ``models`` are ``measured`` in the store, so copies agree."""
         for model, number in batches.items():
             self._counts["fedbandit_batches_total", (("model", model),)] = number
         lines = []
@@ -59,15 +66,11 @@ class Metrics:
             lines += [f"{name}{_written(labels)} {n}" for labels, n in found]
         for name, value in gauges.items():
             lines += [f"# HELP {name} {_GAUGES[name]}", f"# TYPE {name} gauge", f"{name} {value:g}"]
-        listed = list(models)
-        for name, attribute in (
-            ("fedbandit_model_version", "version"),
-            ("fedbandit_model_observations", "count"),
-        ):
-            lines += [f"# HELP {name} {_GAUGES[name]}", f"# TYPE {name} gauge"]
+        for name, what in _OF_MODELS.items():
+            lines += [f"# HELP {name} {what}", f"# TYPE {name} gauge"]
             lines += [
-                f"{name}{_written((('model', each.name),))} {getattr(each, attribute)}"
-                for each in listed
+                f"{name}{_written((('model', model),))} {found[name]}"
+                for model, found in models.items()
             ]
         return "\n".join([*lines, *self._histogram(), ""])
 
@@ -82,6 +85,33 @@ class Metrics:
             total += number
             lines.append(f'{name}_bucket{{le="{bound}"}} {total}')
         return [*lines, f"{name}_sum {self._seconds:.6f}", f"{name}_count {total}"]
+
+
+def measured(store: Store) -> dict[str, dict[str, float]]:
+    """Return what the store knows of models, by model and the name of the metric."""
+    totals, found = store.totals(), dict[str, dict[str, float]]()
+    for model in store.models():
+        total = totals.get(model.name, NO_PROGRESS)
+        dimension = int(json.loads(model.params)["dimension"])
+        values = (
+            model.version,
+            model.count,
+            total.uploads,
+            total.refused,
+            total.received,
+            total.sent,
+            savings_of(total, dimension=dimension).saved,
+            total.rewards,
+            total.total,
+            total.squares,
+            total.judged,
+            total.earned,
+            total.estimated,
+            total.errors,
+            total.moved,
+        )
+        found[model.name] = dict(zip(_OF_MODELS, values, strict=True))
+    return found
 
 
 def _written(labels: Labels) -> str:
@@ -104,6 +134,21 @@ _GAUGES: Final = {
     "fedbandit_connections": "Connections being served now, known or not.",
     "fedbandit_connections_waiting": "Connections without a whole request, or not served yet.",
     "fedbandit_connections_cut": "Connections cut off to make room for others, since the start.",
+}
+_OF_MODELS: Final = {
     "fedbandit_model_version": "Uploads merged into a model, ever, and times it was set back.",
     "fedbandit_model_observations": "Observations in a model.",
+    "fedbandit_model_uploads": "Uploads merged since progress is kept.",
+    "fedbandit_model_refused_uploads": "Uploads refused since progress is kept.",
+    "fedbandit_model_received_bytes": "Bytes of syncs since progress is kept.",
+    "fedbandit_model_sent_bytes": "Bytes of answers and joins since progress is kept.",
+    "fedbandit_model_saved_bytes": "Bytes that FedLinUCB would have sent more, in as many syncs.",
+    "fedbandit_model_rewards": "Rewards that agents told of.",
+    "fedbandit_model_reward_sum": "Their sum.",
+    "fedbandit_model_reward_squares_sum": "The sum of their squares.",
+    "fedbandit_model_judged": "Rewards of which agents told what they had estimated them to be.",
+    "fedbandit_model_judged_reward_sum": "The sum of those rewards.",
+    "fedbandit_model_estimate_sum": "The sum of the estimates.",
+    "fedbandit_model_error_squares_sum": "The sum of squares of reward less estimate.",
+    "fedbandit_model_theta_moved": "How far the estimate theta went, from minute to minute.",
 }

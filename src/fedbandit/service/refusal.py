@@ -10,6 +10,7 @@ from fedbandit.service.models.deduplication import ForgottenLife
 from fedbandit.service.models.quotas import Exceeded
 from fedbandit.service.settings import RETRY_AFTER
 from fedbandit.web.errors import error_response
+from fedbandit.wire import FORMAT
 
 QUOTA: Final = "quota"
 """The field of a refusal because of a quota."""
@@ -95,6 +96,7 @@ def quarantined() -> Refusal:
 def other_format(form: int) -> Refusal:
     """Return the answer to an agent whose format of the wire cannot say the model's recipe."""
     message = f"this model cannot be told in format {form}: upgrade fedbandit on the device"
+    message += f", or speak format {FORMAT}"
     return Refusal(HTTPStatus.CONFLICT, "format", message)
 
 

@@ -10,7 +10,8 @@ from fedbandit.core.parts.choice import Policy
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Base
 from fedbandit.errors import InvalidParameter
-from fedbandit.simulation.round import bad_round, play_round
+from fedbandit.independent import Independent
+from fedbandit.simulation.round import bad_round, play_alone, play_round
 from fedbandit.simulation.trace import Ledger, Trace
 from fedbandit.simulation.window import play_in_windows, plays_in_stretches
 from fedbandit.worlds.round import World
@@ -18,8 +19,10 @@ from fedbandit.worlds.round import World
 __all__ = ["Trace", "simulate", "warm_up"]
 
 
-def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
+def simulate(recipe: Recipe | Independent, world: World, *, rounds: int) -> Trace:
     """Play ``rounds`` rounds of a recipe on a world and return the trace.
+
+    ``Independent`` plays a learner of one's own for each agent.
 
     Messages arrive at once and in order. All of the trace but ``seconds`` is determined by recipe,
     world and rounds. The world must have the recipe's dimension, and at most as many agents.
@@ -28,9 +31,17 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
     (``Agent.play``); what is played, sent and counted is the same.
     """
     _check(recipe, world, rounds)
-    warm_up(recipe)
-    agents, server, ledger = recipe.fleet(), recipe.server(), Ledger.blank(rounds)
+    ledger = Ledger.blank(rounds)
     tape = enumerate(islice(world.rounds(rounds), rounds))
+    if isinstance(recipe, Independent):
+        learners, played = recipe.fleet(), 0
+        for t, this in tape:
+            play_alone(recipe.name, learners, t, this, ledger)
+            played = t + 1
+        _check_played(played, rounds)
+        return ledger.trace(cut=0)
+    warm_up(recipe)
+    agents, server = recipe.fleet(), recipe.server()
     if plays_in_stretches(recipe):
         played = play_in_windows(agents, server, tape, ledger)
     else:
@@ -38,8 +49,7 @@ def simulate(recipe: Recipe, world: World, *, rounds: int) -> Trace:
         for t, this in tape:
             play_round(agents, server, t, this, ledger)
             played = t + 1
-    if played < rounds:
-        raise bad_round(played, "no more rounds", f"{rounds} rounds")
+    _check_played(played, rounds)
     cut = server.statistics.cut
     if cut:
         warnings.warn(_cut_short(recipe, cut, server.version), stacklevel=2)
@@ -69,7 +79,12 @@ def warm_up(recipe: Recipe) -> None:
     recipe.agent(0).play(arms[None], np.ones((1, len(arms))))
 
 
-def _check(recipe: Recipe, world: World, rounds: int) -> None:
+def _check_played(played: int, rounds: int) -> None:
+    if played < rounds:
+        raise bad_round(played, "no more rounds", f"{rounds} rounds")
+
+
+def _check(recipe: Recipe | Independent, world: World, rounds: int) -> None:
     whole("rounds", rounds, least=0)
     for what in ("dimension", "agents"):
         have, want = getattr(recipe, what), getattr(world, what)

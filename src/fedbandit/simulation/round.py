@@ -13,6 +13,7 @@ from fedbandit.core.agent import Agent
 from fedbandit.core.messages import Message, Upload
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.independent import Chooser
 from fedbandit.simulation.trace import Ledger
 from fedbandit.worlds.round import Round
 
@@ -30,6 +31,21 @@ def play_round(agents: list[Agent], server: Server, t: int, this: Round, ledger:
     ledger.gap[t], ledger.reward[t] = max(means) - means[arm], rewards[arm]
     if sent:
         count_messages(sent, t, ledger)
+
+
+def play_alone(name: str, learners: Sequence[Chooser], t: int, this: Round, ledger: Ledger) -> None:
+    """Play round t with learners that send nothing; one that chooses no arm of it is refused."""
+    means, rewards = checked_numbers(this, t, agents=len(learners))
+    learner, start = learners[this.agent], perf_counter()
+    arm = learner.choose(this.arms)
+    if not isinstance(arm, int | np.integer) or not 0 <= arm < len(means):
+        expected, fix = f"an index from 0 to {len(means) - 1}", "Correct its choose."
+        message = complaint(f"{name}, round {t}", got=arm, expected=expected, fix=fix)
+        raise InvalidParameter(message)
+    learner.observe(int(arm), rewards[arm])
+    ledger.seconds[t] = perf_counter() - start
+    ledger.agent[t], ledger.arm[t] = this.agent, arm
+    ledger.gap[t], ledger.reward[t] = max(means) - means[arm], rewards[arm]
 
 
 def deliver(first: Upload, agents: list[Agent], server: Server) -> list[Upload | Message]:

@@ -11,19 +11,21 @@ from numpy.typing import NDArray
 class Trace:
     """The result of ``simulate``: arrays with one entry per round.
 
-    Of each round alone: ``reward``; ``arm``, the index that was played; ``agent``, which played;
-    ``uploaded``, whether there was an upload; ``seconds`` for choosing, observing and merging,
-    without the world. Rounds that were played in one go share their seconds evenly.
+    Of each round alone: ``rewards``, what the arm paid; ``arm``, the index that was played;
+    ``agent``, which played; ``uploaded``, whether there was an upload; ``seconds`` for choosing,
+    observing and merging, without the world. Rounds that were played in one go share their seconds
+    evenly.
 
-    Sums up to and including each round: ``regret``; ``uploads``; ``scalars``, the numbers in all
-    messages, counted as the paper does; ``bytes`` of all encoded messages. Both directions count.
+    Sums up to and including each round: ``reward``; ``regret``; ``uploads``; ``scalars``, the
+    numbers in all messages, counted as the paper does; ``bytes`` of all encoded messages. Both
+    directions count.
 
     ``cut``: how many uploads had a correction that was too long and was cut
     (``estimate="corrected"``); it should be 0.
     """
 
     regret: NDArray[np.float64]
-    reward: NDArray[np.float64]
+    rewards: NDArray[np.float64]
     arm: NDArray[np.int64]
     agent: NDArray[np.int64]
     uploaded: NDArray[np.bool_]
@@ -33,6 +35,11 @@ class Trace:
     seconds: NDArray[np.float64]
     cut: int = 0
 
+    @property
+    def reward(self) -> NDArray[np.float64]:
+        """Sum of the rewards up to and including each round."""
+        return self.rewards.cumsum()
+
     def __len__(self) -> int:
         return len(self.arm)
 
@@ -40,7 +47,7 @@ class Trace:
         if not len(self):
             return "Trace(rounds=0)"
         return (
-            f"Trace(rounds={len(self)}, reward={self.reward.sum():.6g}, "
+            f"Trace(rounds={len(self)}, reward={self.rewards.sum():.6g}, "
             f"regret={self.regret[-1]:.6g}, uploads={self.uploads[-1]}, "
             f"scalars={self.scalars[-1]}, seconds={self.seconds.sum():.3g})"
         )
@@ -76,7 +83,7 @@ class Ledger(NamedTuple):
         """Return the trace of all rounds."""
         return Trace(
             regret=self.gap.cumsum(),
-            reward=self.reward,
+            rewards=self.reward,
             arm=self.arm,
             agent=self.agent,
             uploaded=self.uploads > 0,

@@ -20,6 +20,7 @@ from fedbandit.service.models.history import History, Part, Snapshot
 from fedbandit.service.models.model import new_model
 from fedbandit.service.models.quotas import Quotas, Spent
 from fedbandit.service.storage.contract import MOST_TOKENS, Model, Store, Token, TooManyTokens
+from fedbandit.testing.progress_contract import ProgressContract
 from fedbandit.wire import Limits
 
 
@@ -37,7 +38,7 @@ PHONE = Token(digest=bytes(32), name="phone", model="news", agent="phone-7", cre
 ADMIN = Token(digest=b"\xff" * 32, name="boss", model=None, agent=None, created=2.5)
 LIVES = {bytes(16): Life(0, 2**62, 3), b"\xfe" * 16: Life(1, 1, 2**62)}
 SPENT = Spent(0.5, 0.25, 8.0)
-MERGED = MergedUploads(LIVES, 2, 1, 5, 6, 2**62, 1.25, 0.5, 7.5, SPENT, 3, True)
+MERGED = MergedUploads(LIVES, 2, 1, 5, 6, 2**62, 1.25, 0.5, 7.5, SPENT, 3, True, 4, -2.5, 9)
 PARTS = [
     Part("", 1, 2, b"old"),
     Part("a", 3, 3, b"\x00"),
@@ -46,7 +47,7 @@ PARTS = [
 ]
 
 
-class StoreContract:
+class StoreContract(ProgressContract):
     """Tests of a store, by the words of ``fedbandit.service.storage.contract.Store``.
 
     Give a fixture ``open_store`` that returns a function without arguments. Each test calls it at

@@ -1,4 +1,4 @@
-"""Parts of an OpenAPI 3.1 description, and an HTML page that shows one."""
+"""Parts of an OpenAPI 3.1 description, and an HTML page that shows one without scripts."""
 
 from html import escape
 from typing import Any, Final
@@ -12,9 +12,16 @@ ERROR: Final[Described] = {
         "error": {
             "type": "object",
             "required": ["field", "message"],
-            "properties": {"field": {"type": "string"}, "message": {"type": "string"}},
+            "properties": {
+                "field": {
+                    "type": "string",
+                    "description": "The part of the request, or of the server, that is at fault.",
+                },
+                "message": {"type": "string", "description": "What is wrong, and what to do."},
+            },
         }
     },
+    "examples": [{"error": {"field": "body", "message": "it ended early"}}],
 }
 """The schema of every error; descriptions have it at ``components.schemas.Error``."""
 
@@ -27,12 +34,16 @@ PAGE_HEADERS: Final = {
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
     "code{background:#8882;padding:.1em .3em}td{padding:.1em 1em .1em 0;vertical-align:top}"
+    "pre{background:#8882;padding:.7em 1em;white-space:pre-wrap}"
 )
 
 
-def json_of(what: str, schema: Described) -> Described:
+def json_of(what: str, schema: Described, example: object = None) -> Described:
     """Describe a request or response body in JSON."""
-    return {"description": what, "content": {"application/json": {"schema": schema}}}
+    body: Described = {"schema": schema}
+    if example is not None:
+        body["example"] = example
+    return {"description": what, "content": {"application/json": body}}
 
 
 def error_of(what: str, **headers: str) -> Described:
@@ -44,6 +55,18 @@ def error_of(what: str, **headers: str) -> Described:
             for name, text in headers.items()
         }
     return answer
+
+
+def in_order(*answers: Described) -> Described:
+    """Return responses by status, the smallest first; of two for one status, the later one."""
+    every = {status: each for some in answers for status, each in some.items()}
+    return {status: every[status] for status in sorted(every)}
+
+
+def with_curl(words: str, *lines: str) -> str:
+    """Return the description of an operation, and the command that calls it."""
+    shown = " \\\n  ".join(lines)
+    return f"{words}\n\n```sh\n{shown}\n```".lstrip()
 
 
 def page(described: Described) -> str:
@@ -68,6 +91,8 @@ def _section(path: str, method: str, operation: Described) -> str:
         f"<tr><td><code>{escape(status)}</code></td><td>{escape(answer['description'])}</td></tr>"
         for status, answer in operation["responses"].items()
     )
-    words = escape(f"{operation['summary']} {operation.get('description', '')}")
+    words, _, command = operation.get("description", "").partition("```sh\n")
+    told = escape(f"{operation['summary']} {words}")
+    shown = f"<pre>{escape(command.removesuffix('```').strip())}</pre>" if command else ""
     title = f"<code>{method.upper()} {escape(path)}</code>"
-    return f"<h2>{title}</h2><p>{words}</p><table>{rows}</table>"
+    return f"<h2>{title}</h2><p>{told}</p>{shown}<table>{rows}</table>"

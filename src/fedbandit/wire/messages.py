@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from fedbandit.core.messages import Collect, Download, Message, Upload
-from fedbandit.core.statistics import NO_REWARDS, Rewards, Statistics
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS, Estimates, Rewards, Statistics
 from fedbandit.wire.decoding import FORMAT, check_head, read
 from fedbandit.wire.summaries import WiredSummary, WiredVector, unwired, wired
 
@@ -21,11 +21,13 @@ class MoreStatistics(msgspec.Struct, frozen=True, omit_defaults=True):
     """The map for statistics.
 
     ``rewards``: their number, their sum, the sum of their squares. ``cut``: how many uploads had a
-    correction that was cut.
+    correction that was cut. ``estimates``, in uploads: over the same rewards, the sum of what they
+    were estimated to be, and that of the squared errors.
     """
 
     rewards: tuple[_Natural, float, float] | None = None
     cut: _Natural = 0
+    estimates: tuple[float, float] | None = None
 
 
 class WiredUpload(
@@ -68,7 +70,7 @@ def encode(message: Upload | Message, *, format: int = FORMAT) -> bytes:
     """Return a message as bytes."""
     match message:
         case Upload(agent, statistics):
-            fields, more = _wired(statistics)
+            fields, more = _wired(statistics, estimates=True)
             return written(format, "upload", int(agent), *fields, more=more)
         case Download(statistics, version):
             fields, more = _wired(statistics)
@@ -98,11 +100,16 @@ def decode(data: bytes) -> Upload | Message:
             return Collect()
 
 
-def _wired(statistics: Statistics) -> tuple[tuple[Any, ...], MoreStatistics]:
+def _wired(
+    statistics: Statistics, *, estimates: bool = False
+) -> tuple[tuple[Any, ...], MoreStatistics]:
     summary, moment = wired(statistics.summary, statistics.moment)
     sums = statistics.rewards
     known = (int(sums.count), float(sums.total), float(sums.squares)) if sums.count else None
-    more = MoreStatistics(known, int(statistics.cut))
+    guessed, told = statistics.estimates, None
+    if estimates and sums.count and guessed.count == sums.count:
+        told = float(guessed.total), float(guessed.errors)
+    more = MoreStatistics(known, int(statistics.cut), told)
     return (summary, moment, int(statistics.count)), more
 
 
@@ -121,4 +128,5 @@ def _unwired(message: WiredUpload | WiredDownload, place: str) -> Statistics:
     summary, moment = unwired(message.summary, message.moment, place)
     more = message.more or MoreStatistics()
     rewards = Rewards(*more.rewards) if more.rewards else NO_REWARDS
-    return Statistics(summary, moment, message.count, rewards, more.cut)
+    estimates = Estimates(rewards.count, *more.estimates) if more.estimates else NO_ESTIMATES
+    return Statistics(summary, moment, message.count, rewards, more.cut, estimates)

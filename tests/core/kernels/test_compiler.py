@@ -43,7 +43,7 @@ import logging, sys
 import numba
 from fedbandit.core.kernels import compiler
 
-logging.basicConfig(format="%(message)s")
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
 compiler._WORTH_MENTIONING = 0.0
 compile = numba.njit
 
@@ -75,6 +75,8 @@ def test_it_says_what_the_next_process_finds(tmp_path: Path) -> None:
             command, env=environment, capture_output=True, text=True, check=True
         ).stderr
 
-    assert "s; later processes load it from the cache" in said()
+    first = said()
+    assert first.startswith("INFO compiled double in ")
+    assert "s; later processes load it from the cache" in first
     assert said() == ""
     assert "s; set NUMBA_CACHE_DIR, so that later processes load it from a cache" in said("nowhere")

@@ -12,6 +12,7 @@ from fedbandit.lab.analysis.curves import curves
 from fedbandit.lab.analysis.statistics import Estimate
 from fedbandit.lab.analysis.summary import summarise
 from fedbandit.lab.analysis.text import compact, number, percent, percent_interval, plus_minus
+from fedbandit.lab.analysis.tuning import Choice
 from fedbandit.lab.figures.charts import Chart, curve_charts
 from fedbandit.lab.figures.panels import QUANTITIES, Panel
 from fedbandit.lab.paper.algorithms import PAPER_ALGORITHMS, assumptions
@@ -25,7 +26,6 @@ from fedbandit.lab.paper.report import (
 from fedbandit.lab.runs.machine import environment
 from fedbandit.lab.study.settings import SETTINGS
 from fedbandit.lab.study.study import FULL, Size
-from fedbandit.lab.study.tuning import Choice
 from tests.lab.made_runs import paper_runs
 
 SECTIONS = ("claims", "figures", "table", "details", "theory", "tuning", "classes", "settings")

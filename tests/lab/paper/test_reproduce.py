@@ -10,11 +10,11 @@ from rich.console import Console
 
 from fedbandit.errors import InvalidParameter, OutputError
 from fedbandit.lab import reproduce
+from fedbandit.lab.analysis.tuning import FIRST_SEED, Choice
 from fedbandit.lab.paper.algorithms import RANDOM
 from fedbandit.lab.paper.reproduce import Reproduction, paper_study
 from fedbandit.lab.study.settings import SETTINGS
 from fedbandit.lab.study.study import FULL, QUICK, Size, size_of
-from fedbandit.lab.study.tuning import FIRST_SEED, Choice
 
 TRIALS, ROUNDS = 2, 40
 LINES = 7  # FSCLB and FedLinUCB with both radii, FedLinUCB as published and lean with one, Random

@@ -1,6 +1,6 @@
 """Records are whole or not there."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
@@ -27,8 +27,8 @@ class Written:
 
     records: Records
     task: Task
-    table: pa.Table
-    content: bytes
+    table: pa.Table = field(repr=False)
+    content: bytes = field(repr=False)
 
     @property
     def path(self) -> Path:
@@ -55,7 +55,7 @@ def test_record_is_the_trace_at_its_checkpoints() -> None:
     rounds = table["round"].to_pylist()
     assert table.schema.equals(SCHEMA)
     assert rounds[-1] == 430
-    for name, per_round in (("reward", trace.reward), ("seconds", trace.seconds)):
+    for name, per_round in (("reward", trace.rewards), ("seconds", trace.seconds)):
         sums = list(accumulate(per_round.tolist()))
         np.testing.assert_allclose(table[name].to_numpy(), [sums[t - 1] for t in rounds])
     for name in ("regret", "uploads", "scalars", "bytes"):

@@ -21,7 +21,7 @@ def test_a_replayed_tape_plays_as_the_world_does(world: fb.worlds.World) -> None
     for rounds in (200, 200, 50):
         trace = fb.simulate(recipe, again, rounds=rounds)
         np.testing.assert_array_equal(trace.arm, fresh.arm[:rounds])
-        np.testing.assert_array_equal(trace.reward, fresh.reward[:rounds])
+        np.testing.assert_array_equal(trace.rewards, fresh.rewards[:rounds])
 
 
 def test_long_tapes_are_not_kept() -> None:

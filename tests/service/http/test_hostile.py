@@ -284,8 +284,9 @@ def hold_to_the_description(
     @given(schema[path][method].as_strategy(generation_mode=mode), st.booleans())
     def holds(case: "schemathesis.Case[Any]", known: bool) -> None:
         if known and good:
-            agents = bool(case.path_parameters)
-            case.path_parameters = {"model": "news", "agent": "phone"} if agents else {}
+            agents = "agent" in (case.path_parameters or {})
+            real = {"model": "news", "agent": "phone"}
+            case.path_parameters = {name: real[name] for name in case.path_parameters or {}}
             token = guarded.agent if agents else guarded.admin
             case.headers["Authorization"] = f"Bearer {token}"
         case.call_and_validate(excluded_checks=[positive_data_acceptance])

@@ -80,8 +80,37 @@ def test_there_is_a_step_from_every_schema_since_the_oldest() -> None:
     assert sorted(MIGRATIONS) == list(range(SCHEMA - len(MIGRATIONS), SCHEMA))
 
 
+def _without_progress(url: str) -> None:
+    """Make a store of schema 6 of one of schema 7."""
+    for column in ("rewards", "reward_total", "held"):
+        overwrite(url, f"ALTER TABLE agents DROP COLUMN {column}")
+    for table in ("periods", "refusals", "marks"):
+        overwrite(url, f"DROP TABLE {table}")
+    overwrite(url, "UPDATE fedbandit SET version = 6")
+
+
+def test_agents_and_models_of_schema_6_get_a_progress(old: str) -> None:
+    with client_of(old) as client:
+        assert post(client, sync_for(RECIPE, 1)).version == 1
+    _without_progress(old)
+    opened = open_store(old)
+    assert opened.periods("news") == []
+    assert opened.totals() == {}
+    (agent,) = opened.agents("news").values()
+    assert (agent.uploads, agent.rewards, agent.held) == (1, 0, 0)
+    opened.close()
+    with client_of(old) as client:
+        assert post(client, sync_for(RECIPE, 2, sequence=2)).version == 2
+    opened = open_store(old)
+    assert opened.totals()["news"].uploads == 1
+    (agent,) = opened.agents("news").values()
+    assert agent.held == 2
+    opened.close()
+
+
 def _without_lives_of_tokens(url: str) -> None:
-    """Make a store of schema 5 of one of schema 6."""
+    """Make a store of schema 5 of one of schema 7."""
+    _without_progress(url)
     for column in ("expires", "used", "lifetime", "code"):
         overwrite(url, f"ALTER TABLE tokens DROP COLUMN {column}")
     overwrite(url, "UPDATE fedbandit SET version = 5")

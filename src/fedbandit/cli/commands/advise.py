@@ -3,12 +3,11 @@
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping
-from shutil import get_terminal_size
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_jobs
+from fedbandit.cli.reporting import add_json, print_json, say
 from fedbandit.cli.settings import add_set, settings
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import directory, not_negative, numbers, positive, share
@@ -67,6 +66,7 @@ def _define(add: Add) -> None:
         metavar="DIR",
         help="directory for figure, CSV, JSON and runs (default: nothing is written)",
     )
+    add_json(add)
 
 
 def _execute(arguments: Namespace) -> None:
@@ -83,10 +83,13 @@ def _execute(arguments: Namespace) -> None:
         jobs=arguments.jobs,
         progress=progress_on(sys.stderr),
     )
+    files = [] if arguments.out is None else write_advice(advice, arguments.out)
+    if arguments.json:
+        print_json({"advice": advice, "files": files})
+        return
     _show(advice)
-    if arguments.out is not None:
-        for path in write_advice(advice, arguments.out):
-            print(path)
+    for path in files:
+        print(path)
 
 
 def _world(data: str, given: Mapping[str, Any]) -> "tuple[str, SeededWorld]":
@@ -118,14 +121,7 @@ def _show(advice: "Advice") -> None:
     print()
     _show_measured(advice)
     print()
-    print(_folded(advice.recommendation.sentence))
-
-
-def _folded(sentence: str) -> str:
-    """Wrap the sentence on a terminal; keep it on one line elsewhere."""
-    if not sys.stdout.isatty():
-        return sentence
-    return fill(sentence, width=max(20, get_terminal_size().columns))
+    say(advice.recommendation.sentence)
 
 
 def _show_prospects(advice: "Advice") -> None:
@@ -147,7 +143,7 @@ def _show_prospects(advice: "Advice") -> None:
         for each in advice.prospects
     ]
     show_table(title, header, rows)
-    print("tail: share of the trace outside the l - 1 directions that a sketch of size l keeps")
+    say("tail: share of the trace outside the l - 1 directions that a sketch of size l keeps")
 
 
 def _show_measured(advice: "Advice") -> None:
@@ -158,7 +154,7 @@ def _show_measured(advice: "Advice") -> None:
     )
     header = ("algorithm", "l", "regret", "lost, %", "bytes", "of FedLinUCB's")
     show_table(title, header, [_cells(each, advice) for each in advice.measured])
-    print("lost: regret beyond FedLinUCB's, as a share of FedLinUCB's lead over Random")
+    say("lost: regret beyond FedLinUCB's, as a share of FedLinUCB's lead over Random")
 
 
 def _cells(each: "Measured", advice: "Advice") -> list[str]:

@@ -1,12 +1,18 @@
 """``fedbandit agent``: what the agents of a model have sent, and how to be rid of it."""
 
 from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_audit, add_store, audited, opened_store
+from fedbandit.cli.reporting import add_json, report, say
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import when
 from fedbandit.errors import DataError
+
+if TYPE_CHECKING:
+    from fedbandit.service.models.deduplication import MergedUploads
 
 EXAMPLE = """\
 fedbandit agent list news
@@ -18,28 +24,50 @@ fedbandit agent forget news phone-7 --yes"""
 def _model(add: Add) -> None:
     add("model", metavar="MODEL", help="name of the model")
     add_store(add)
-    add_audit(add)
+    add_json(add)
 
 
 def _define(add: Add) -> None:
     _model(add)
     add("agent", metavar="AGENT", help="name of the agent")
+    add_audit(add)
 
 
 def _list(arguments: Namespace) -> None:
     with opened_store(arguments) as store:
         model, agents = store.model(arguments.model), store.agents(arguments.model)
+    heaviest = sorted(agents.items(), key=lambda item: (-item[1].mass, item[0]))
+    report(
+        arguments,
+        lambda: {"agents": [_counted(name, each, model.mass) for name, each in heaviest]},
+        lambda: _show_agents(heaviest, model.mass),
+    )
+
+
+def _counted(name: str, agent: "MergedUploads", mass: float) -> dict[str, object]:
+    return {
+        "agent": name,
+        "uploads": agent.uploads,
+        "observations": agent.observations,
+        "share": agent.mass / mass if mass else 0.0,
+        "first_seen": agent.since if agent.uploads else None,
+        "last_seen": agent.seen if agent.uploads else None,
+        "quarantined": agent.quarantined,
+    }
+
+
+def _show_agents(heaviest: "Sequence[tuple[str, MergedUploads]]", mass: float) -> None:
     rows = [
         (
             name,
             f"{each.uploads}",
             f"{each.observations}",
-            f"{each.mass / model.mass if model.mass else 0.0:.3f}",
+            f"{each.mass / mass if mass else 0.0:.3f}",
             when(each.since) if each.uploads else "",
             when(each.seen) if each.uploads else "",
             "quarantined" if each.quarantined else "",
         )
-        for name, each in sorted(agents.items(), key=lambda item: (-item[1].mass, item[0]))
+        for name, each in heaviest
     ]
     header = ("agent", "uploads", "observations", "share", "first seen", "last seen", "")
     show_table("Agents, the heaviest first", header, rows)
@@ -47,13 +75,10 @@ def _list(arguments: Namespace) -> None:
 
 def _quarantine(arguments: Namespace) -> None:
     _set_quarantine(arguments, on=True)
-    who = f"{arguments.agent} of {arguments.model}"
-    print(f"{who}: quarantined; nothing of it is merged until fedbandit agent release")
 
 
 def _release(arguments: Namespace) -> None:
     _set_quarantine(arguments, on=False)
-    print(f"{arguments.agent} of {arguments.model}: released; what it sends is merged again")
 
 
 def _set_quarantine(arguments: Namespace, *, on: bool) -> None:
@@ -65,6 +90,14 @@ def _set_quarantine(arguments: Namespace, *, on: bool) -> None:
         quarantine(locked, arguments.agent, on=on)
     what = "agent quarantined" if on else "agent released"
     audited(arguments, what, model=arguments.model, agent=arguments.agent)
+    done = "released; what it sends is merged again"
+    if on:
+        done = "quarantined; nothing of it is merged until fedbandit agent release"
+    report(
+        arguments,
+        lambda: {"model": arguments.model, "agent": arguments.agent, "quarantined": on},
+        lambda: say(f"{arguments.agent} of {arguments.model}: {done}"),
+    )
 
 
 def _define_forget(add: Add) -> None:
@@ -86,9 +119,15 @@ def _forget(arguments: Namespace) -> None:
         gone = forget_agent(locked, agent)
     count = gone.observations
     audited(arguments, "agent forgotten", model=model, agent=agent, observations=count)
-    print(f"{model}: {gone.observations} observations of {agent} taken out, now version {version}")
-    if gone.left:
-        print(f"{gone.left} more were merged before parts were kept, and stay in the model")
+
+    def show() -> None:
+        say(f"{model}: {count} observations of {agent} taken out, now version {version}")
+        if gone.left:
+            say(f"{gone.left} more were merged before parts were kept, and stay in the model")
+
+    found = {"model": model, "agent": agent, "version": version}
+    found |= {"observations_taken_out": count, "observations_left": gone.left}
+    report(arguments, lambda: found, show)
 
 
 AGENT = Command(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
-from fedbandit.cli.options import add_state_dir, add_trust
+from fedbandit.cli.options import COORDINATOR, add_state_dir, add_trust
 from fedbandit.cli.serving import (
     add_allow_host,
     add_idle_seconds,
@@ -17,27 +17,32 @@ from fedbandit.cli.serving import (
     announce,
     log_to_stderr,
 )
-from fedbandit.cli.values import above_zero, number_or_none, positive
+from fedbandit.cli.values import above_zero, directory, number_or_none, positive
 from fedbandit.errors import InvalidParameter, complaint
 
 if TYPE_CHECKING:
+    from fedbandit.logs import LogTo
     from fedbandit.service.http.address import Address
 
 _log = logging.getLogger(__name__)
 
 VARIABLE = "FEDBANDIT_TOKEN"
-COORDINATOR = "http://127.0.0.1:8400"
+STOP_SECONDS = 30.0
+"""Longer than a sidecar takes to stop: requests that run, then what is due."""
 EXAMPLE = """\
 fedbandit edge --model news --coordinator http://127.0.0.1:8400 --state-dir edge-state
 
 Then any program on this machine asks for decisions and reports rewards in JSON:
 
-  curl -s localhost:8401/rank -H 'Content-Type: application/json' -d '
-    {"contextFeatures": [{"time": "morning"}],
-     "actions": [{"id": "a", "features": [{"topic": "sport"}]},
-                 {"id": "b", "features": [{"topic": "politics"}]}]}'
-  curl -s localhost:8401/events/EVENT_ID/reward -H 'Content-Type: application/json' \\
-    -d '{"value": 1}'"""
+  json='Content-Type: application/json'
+  curl -s localhost:8401/rank -H "$json" -d '{
+    "eventId": "visit-81",
+    "contextFeatures": [{"time": "morning"}],
+    "actions": [
+      {"id": "a", "features": [{"topic": "sport"}]},
+      {"id": "b", "features": [{"topic": "politics"}]}]}'
+  curl -s localhost:8401/events/visit-81/reward \\
+    -H "$json" -d '{"value": 1}'"""
 
 
 def _define(add: Add) -> None:
@@ -52,6 +57,7 @@ def _define(add: Add) -> None:
     add("--certificate", metavar="PEM", help=told)
     add_state_dir(add)
     _define_rewards(add)
+    _define_log(add)
     add_trust(add)
     told = "allow other addresses than loopback; a sidecar has no tokens and no TLS"
     add("--insecure", action="store_true", help=told)
@@ -75,6 +81,28 @@ def _define_rewards(add: Add) -> None:
     )
 
 
+def _define_log(add: Add) -> None:
+    told = "directory for a log of decisions and rewards, which stays here (docs/logs.md)"
+    add("--log", type=directory, metavar="DIR", help=told)
+    told = "megabytes of the log that are kept; older files are deleted (default: 1024)"
+    add("--log-megabytes", type=positive, default=1024, metavar="N", help=told)
+    told = "turn closed files of the log into Parquet (needs pyarrow)"
+    add("--log-parquet", action="store_true", help=told)
+    told = "shadow mode: the first action of each request is what your own rule takes, and is the "
+    told += "answer; /healthz and /metrics say how the agent compares"
+    add("--shadow", action="store_true", help=told)
+
+
+def _log_to(arguments: Namespace) -> "LogTo | None":
+    from fedbandit.logs import LogTo
+
+    if arguments.log is None:
+        return None
+    total = arguments.log_megabytes * 2**20
+    each = min(64 * 2**20, total // 4)
+    return LogTo(arguments.log, each, total, parquet=arguments.log_parquet)
+
+
 def _execute(arguments: Namespace) -> None:
     from fedbandit.client import connect
     from fedbandit.edge.serve import serve
@@ -86,6 +114,8 @@ def _execute(arguments: Namespace) -> None:
     log_to_stderr()
     if arguments.state_dir is None:
         _log.warning("no --state-dir: what is not delivered is lost when this process ends")
+    else:
+        _wait_for(arguments.state_dir)
     agent = connect(
         arguments.coordinator,
         model=arguments.model,
@@ -99,6 +129,7 @@ def _execute(arguments: Namespace) -> None:
         cafile=arguments.cafile,
         certificate=arguments.certificate,
         insecure=arguments.insecure_coordinator,
+        log=_log_to(arguments),
     )
     serve(
         agent,
@@ -106,8 +137,18 @@ def _execute(arguments: Namespace) -> None:
         port=address.port,
         allowed=arguments.allow_host,
         patience=Patience(idle=arguments.idle_seconds),
+        shadow=arguments.shadow,
         announce=announce("ranking"),
     )
+
+
+def _wait_for(state_dir: Path) -> None:
+    """Give a sidecar that was told to stop just now the time to finish."""
+    from fedbandit.client.state.directory import wait_until_free
+
+    if not wait_until_free(state_dir, seconds=0.0):
+        _log.info("%s is in use: waiting for the process that has it", state_dir)
+        wait_until_free(state_dir, seconds=STOP_SECONDS)
 
 
 def _check_exposure(address: "Address", *, insecure: bool) -> None:

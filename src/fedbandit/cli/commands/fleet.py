@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_state_dir, add_trust
+from fedbandit.cli.reporting import add_json, report
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import positive
 from fedbandit.errors import DataError, InvalidParameter, complaint
@@ -31,8 +32,8 @@ def _define(add: Add) -> None:
     add("--agents", type=positive, default=10, metavar="N", help="number of agents (default: 10)")
     told = "decisions of all agents together (default: 10000)"
     add("--rounds", type=positive, default=10_000, metavar="N", help=told)
-    told = "where arms and rewards come from (default: synthetic)"
-    add("--world", choices=WORLDS, default="synthetic", help=told)
+    told = f"where arms and rewards come from: {', '.join(WORLDS)} (default: synthetic)"
+    add("--world", choices=WORLDS, default="synthetic", metavar="NAME", help=told)
     add("--seed", type=int, default=0, metavar="N", help="seed of the world (default: 0)")
     told = "dimension of a synthetic world (default: the model's, or 50)"
     add("--dimension", type=positive, metavar="D", help=told)
@@ -49,6 +50,7 @@ def _define(add: Add) -> None:
     add_state_dir(add)
     told = "wait for every answer: the same arms and uploads as in a simulation"
     add("--in-step", action="store_true", help=told)
+    add_json(add)
 
 
 def _execute(arguments: Namespace) -> None:
@@ -76,8 +78,23 @@ def _execute(arguments: Namespace) -> None:
             delivered = fleet.close()
     title = f"{arguments.agents} agents, {arguments.rounds:,} decisions, {rewards:.4f} a decision"
     other = traffic_of_fedlinucb(fleet.recipe, world, arguments.rounds)
-    rows = compared(fleet.recipe.label, sent, other)
-    show_table(title, ("", "uploads", "bytes up", "bytes down", "bytes"), rows)
+    report(
+        arguments,
+        lambda: {
+            "recipe": fleet.recipe.label,
+            "agents": arguments.agents,
+            "decisions": arguments.rounds,
+            "mean_reward": rewards,
+            "sent": sent,
+            "fedlinucb": other,
+            "delivered": delivered,
+        },
+        lambda: show_table(
+            title,
+            ("", "uploads", "bytes up", "bytes down", "bytes"),
+            compared(fleet.recipe.label, sent, other),
+        ),
+    )
     if not delivered:
         raise not_delivered(fleet, arguments.state_dir)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 
 from fedbandit.cli.command import Add, Command
+from fedbandit.cli.reporting import add_json, print_json, say
 from fedbandit.cli.table import show_table
 from fedbandit.errors import unknown
 
@@ -15,6 +16,7 @@ TOPICS = ("recipes", "worlds", "datasets")
 def _define(add: Add) -> None:
     told = f"only {', '.join(TOPICS[:-1])} or {TOPICS[-1]} (default: all)"
     add("topic", nargs="?", metavar="TOPIC", help=told)
+    add_json(add)
 
 
 def _execute(arguments: Namespace) -> None:
@@ -28,7 +30,16 @@ def _execute(arguments: Namespace) -> None:
     }
     if arguments.topic is not None and arguments.topic not in show:
         raise unknown("topic", arguments.topic, show)
-    for position, topic in enumerate([arguments.topic] if arguments.topic else TOPICS):
+    asked = [arguments.topic] if arguments.topic else TOPICS
+    if arguments.json:
+        found = {
+            "recipes": lambda: _described(RECIPES),
+            "worlds": lambda: _described(WORLDS, hidden="seed"),
+            "datasets": _datasets,
+        }
+        print_json({topic: found[topic]() for topic in asked})
+        return
+    for position, topic in enumerate(asked):
         if position:
             print()
         show[topic]()
@@ -45,21 +56,53 @@ def _show_factories(
     header = ("kind", "parameters", "what it is")
     show_table(title, header, rows, wraps=header[1:])
     for name, default in _nested(catalogue.values()).items():
-        print(f"{name} is a table: {_parameters(type(default))}")
+        say(f"{name} is a table: {_parameters(type(default))}")
+
+
+def _described(
+    catalogue: Mapping[str, Callable[..., object]], *, hidden: str = ""
+) -> list[dict[str, object]]:
+    """Return what a table of the catalogue shows; a parameter without a default has none."""
+    return [
+        {
+            "kind": name,
+            "what": _first_line(factory),
+            "parameters": [
+                {"name": each.name}
+                if each.default is each.empty
+                else {"name": each.name, "default": each.default}
+                for each in inspect.signature(factory).parameters.values()
+                if each.name != hidden
+            ],
+        }
+        for name, factory in catalogue.items()
+    ]
+
+
+def _datasets() -> list[dict[str, object]]:
+    from fedbandit.worlds import BUNDLED, Classification
+
+    found: list[dict[str, object]] = []
+    for name in BUNDLED:
+        world = Classification(data=name)
+        rows, features = world.dataset.features.shape
+        found.append(
+            {
+                "data": name,
+                "rows": rows,
+                "features": features,
+                "dimension": world.dimension,
+                "classes": len(world.dataset.classes),
+            }
+        )
+    return found
 
 
 def _show_datasets() -> None:
-    from fedbandit.worlds import BUNDLED, Classification
-
-    rows = []
-    for name in BUNDLED:
-        world = Classification(data=name)
-        n, p = world.dataset.features.shape
-        classes = len(world.dataset.classes)
-        rows.append((name, f"{n}", f"{p}", f"{world.dimension}", f"{classes}"))
+    rows = [tuple(map(str, each.values())) for each in _datasets()]
     header = ("data", "rows", "features", "dimension", "classes (arms)")
     show_table("Data sets inside the package", header, rows)
-    print('A spec can also say data = "openml:ID", or the path of a CSV, NPZ or Parquet file.')
+    say('A spec can also say data = "openml:ID", or the path of a CSV, NPZ or Parquet file.')
 
 
 def _parameters(factory: Callable[..., object], *, hidden: str = "") -> str:

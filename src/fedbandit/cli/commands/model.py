@@ -16,12 +16,15 @@ from fedbandit.cli.models.rules import (
     history_from,
     limits_from,
     quotas_from,
-    rules_text,
 )
+from fedbandit.cli.models.show import identity, show
+from fedbandit.cli.models.warm import WARM
+from fedbandit.cli.models.weights import WEIGHTS
 from fedbandit.cli.options import add_audit, add_store, audited, opened_store
+from fedbandit.cli.reporting import add_json, report, say
 from fedbandit.cli.settings import add_set, settings
 from fedbandit.cli.table import show_table
-from fedbandit.cli.values import positive, positive_or_auto, when
+from fedbandit.cli.values import positive, positive_or_auto
 from fedbandit.errors import (
     DataError,
     InvalidParameter,
@@ -47,8 +50,10 @@ fedbandit model create shop --dimension 100 --set alpha=2 --set radius=0.3
 fedbandit model create paper --dimension 100 --recipe FSCLB --sketch-size 40
 fedbandit model list
 fedbandit model show news
+fedbandit model weights news --names names.json --top 10
 fedbandit model export news --out news.model
 fedbandit model import news.model --as news2
+fedbandit model warm news decisions/
 fedbandit model set news --hourly-uploads 60 --max-share 0.05
 fedbandit model history news
 fedbandit model rollback news 1200 --yes
@@ -58,11 +63,21 @@ fedbandit model delete news --yes"""
 def _name(add: Add) -> None:
     add("name", metavar="NAME", help="name of the model")
     add_store(add)
+    add_json(add)
+
+
+def _changed(add: Add) -> None:
+    _name(add)
     add_audit(add)
 
 
+def _define_list(add: Add) -> None:
+    add_store(add)
+    add_json(add)
+
+
 def _define_create(add: Add) -> None:
-    _name(add)
+    _changed(add)
     told = "FSCLB.lean (default: few bytes), FSCLB (the paper's) or FedLinUCB (whole matrices)"
     add("--recipe", metavar="NAME", help=told)
     add("--dimension", type=positive, required=True, metavar="D", help="features of an arm")
@@ -98,7 +113,11 @@ def _create(arguments: Namespace) -> None:
     with opened_store(arguments, create=True) as store:
         store.create(model, state)
     audited(arguments, "model created", model=model.name)
-    print(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}")
+    report(
+        arguments,
+        lambda: identity(model, recipe),
+        lambda: say(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}", indent="  "),
+    )
     for line in advice(limits, quotas, agents=recipe.agents):
         print(line, file=sys.stderr)
 
@@ -147,11 +166,15 @@ def _check_settings(given: Mapping[str, Any]) -> None:
 def _list(arguments: Namespace) -> None:
     with opened_store(arguments) as store:
         models = store.models()
+    header = ("name", "recipe", "fingerprint", "uploads", "observations")
     rows = [
-        (each.name, _label(each), each.fingerprint, f"{each.version}", f"{each.count}")
-        for each in models
+        (each.name, _label(each), each.fingerprint, each.version, each.count) for each in models
     ]
-    show_table("Models", ("name", "recipe", "fingerprint", "uploads", "observations"), rows)
+    report(
+        arguments,
+        lambda: {"models": [dict(zip(header, row, strict=True)) for row in rows]},
+        lambda: show_table("Models", header, [tuple(map(str, row)) for row in rows]),
+    )
 
 
 def _label(model: "Model") -> str:
@@ -164,29 +187,8 @@ def _label(model: "Model") -> str:
         return model.recipe
 
 
-def _show(arguments: Namespace) -> None:
-    from fedbandit.service.models.model import recipe_of
-
-    with opened_store(arguments) as store:
-        model, state = store.state(arguments.name)
-        agents = store.agents(arguments.name)
-    print(f"{model.name}: {recipe_of(model)!r}")
-    print(f"fingerprint {model.fingerprint}, made {when(model.created)}")
-    for line in rules_text(model.limits, model.quotas, model.history):
-        print(line)
-    if model.groups:
-        print(f"groups: agents are told the median of {model.groups} estimates")
-    print(f"{model.version} uploads of {model.count} observations; state {len(state)} bytes")
-    rows = [
-        (agent, f"{each.uploads}", f"{each.observations}", f"{each.received}", f"{each.known}",
-         when(each.seen))
-        for agent, each in sorted(agents.items())
-    ]  # fmt: skip
-    show_table("Agents", ("agent", "uploads", "observations", "bytes", "lives", "last seen"), rows)
-
-
 def _define_delete(add: Add) -> None:
-    _name(add)
+    _changed(add)
     add("--yes", action="store_true", help="confirm: a deleted model cannot be restored")
 
 
@@ -201,11 +203,15 @@ def _delete(arguments: Namespace) -> None:
             )
         store.delete(arguments.name)
     audited(arguments, "model deleted", model=model.name)
-    print(f"{model.name}: deleted, with {model.version} uploads and its tokens")
+    report(
+        arguments,
+        lambda: {"model": model.name, "deleted_uploads": model.version},
+        lambda: print(f"{model.name}: deleted, with {model.version} uploads and its tokens"),
+    )
 
 
 def _define_export(add: Add) -> None:
-    _name(add)
+    _changed(add)
     add("--out", type=Path, required=True, metavar="FILE", help="new file to write")
 
 
@@ -221,7 +227,11 @@ def _export(arguments: Namespace) -> None:
     except OSError as error:
         raise OutputError(f"export: cannot write: {error}. Choose another file.") from error
     audited(arguments, "model exported", model=arguments.name, bytes=len(data))
-    print(f"{arguments.out}: {len(data):,} bytes, model {arguments.name}")
+    report(
+        arguments,
+        lambda: {"model": arguments.name, "file": arguments.out, "bytes": len(data)},
+        lambda: print(f"{arguments.out}: {len(data):,} bytes, model {arguments.name}"),
+    )
 
 
 def _define_import(add: Add) -> None:
@@ -233,7 +243,7 @@ def _define_import(add: Add) -> None:
         help="name to import it under (default: the name it had); under another name it comes "
         "without its tokens: make new ones with fedbandit token create",
     )
-    add_store(add)
+    _define_list(add)
     add_audit(add)
 
 
@@ -254,7 +264,17 @@ def _import(arguments: Namespace) -> None:
     with opened_store(arguments, create=True) as store:
         store.install(archive)
     audited(arguments, "model imported", model=archive.model.name, tokens=len(archive.tokens))
-    _say_imported(archive.model, kept=len(archive.tokens), left=left)
+    model, kept = archive.model, len(archive.tokens)
+    report(
+        arguments,
+        lambda: {
+            "model": model.name,
+            "uploads": model.version,
+            "tokens": kept,
+            "tokens_left_out": left,
+        },
+        lambda: _say_imported(model, kept=kept, left=left),
+    )
 
 
 def _say_imported(model: "Model", *, kept: int, left: int) -> None:
@@ -295,11 +315,13 @@ MODEL = Command(
     extra="service",
     verbs=(
         Command("create", "Create a model.", _define_create, _create),
-        Command("list", "List the models of a store.", add_store, _list),
-        Command("show", "Show a model and its agents.", _name, _show),
+        Command("list", "List the models of a store.", _define_list, _list),
+        Command("show", "Show a model and its agents.", _name, show),
         Command("delete", "Delete a model and its tokens.", _define_delete, _delete),
         Command("export", "Write a model and its tokens to a file.", _define_export, _export),
         Command("import", "Add a model from a file.", _define_import, _import),
+        WARM,
+        WEIGHTS,
         *PAST_VERBS,
     ),
 )

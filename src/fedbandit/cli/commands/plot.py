@@ -4,6 +4,7 @@ import sys
 from argparse import Namespace
 
 from fedbandit.cli.command import Add, Command
+from fedbandit.cli.reporting import add_json, report
 from fedbandit.cli.values import directory, words
 from fedbandit.errors import DataError
 
@@ -13,6 +14,7 @@ def _define(add: Add) -> None:
     told = "directory for the figures (default: DIR/figures)"
     add("--out", type=directory, metavar="DIR", help=told)
     add("--format", type=words, metavar="LIST", help="some of png,svg,pdf (default: all)")
+    add_json(add)
 
 
 def _execute(arguments: Namespace) -> None:
@@ -32,8 +34,8 @@ def _execute(arguments: Namespace) -> None:
     for lack in unfinished(curves(runs)):
         print(f"not finished: {lack}", file=sys.stderr)
     out = arguments.out or arguments.directory / "figures"
-    for path in draw_runs(runs, out, formats=arguments.format or FORMATS):
-        print(path)
+    drawn = draw_runs(runs, out, formats=arguments.format or FORMATS)
+    report(arguments, lambda: {"figures": drawn}, lambda: print(*drawn, sep="\n"))
 
 
 def _nothing_to_draw(place: str, broken: int) -> DataError:

@@ -4,6 +4,7 @@ from argparse import Namespace
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_jobs, add_out, add_trials
+from fedbandit.cli.reporting import add_json, print_json
 
 
 def _define(add: Add) -> None:
@@ -16,19 +17,35 @@ def _define(add: Add) -> None:
         help="run all recipes, not the paper's alone",
     )
     add_jobs(add)
+    add_json(add)
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.lab import reproduce
+    from rich.console import Console
 
-    reproduce(
+    from fedbandit.lab import reproduce
+    from fedbandit.lab.paper.claims import claims
+
+    done = reproduce(
         out=arguments.out,
         trials=arguments.trials,
         rounds=arguments.rounds,
         quick=arguments.quick,
         every_recipe=arguments.every_recipe,
         jobs=arguments.jobs,
+        console=Console(quiet=arguments.json),
     )
+    if arguments.json:
+        print_json(
+            {
+                "results": done.rows,
+                "gains": done.gains,
+                "claims": claims(done.tuned),
+                "summary": done.summary,
+                "figures": done.figures,
+                "report": done.report,
+            }
+        )
 
 
 REPRODUCE = Command(

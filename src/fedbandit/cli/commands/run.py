@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_jobs, add_out
+from fedbandit.cli.reporting import add_json, report
 from fedbandit.cli.table import show_table
 
 if TYPE_CHECKING:
     from fedbandit.lab.analysis.summary import Row
+    from fedbandit.lab.runs.runner import Results
+    from fedbandit.lab.runs.spec import Spec
 
 EXAMPLE = """\
 fedbandit run compare.toml --out results --jobs 4
@@ -43,14 +46,33 @@ def _define(add: Add) -> None:
     add("spec", type=Path, metavar="SPEC.toml", help="worlds and recipes to compare")
     add_out(add, holds="runs and summary")
     add_jobs(add)
+    add_json(add)
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.lab import progress_on, read_spec, run, summary_rows
-    from fedbandit.lab.analysis.curves import MEASURES
+    from fedbandit.lab import progress_on, read_spec, run
 
     spec = read_spec(arguments.spec)
     results = run(spec, out=arguments.out, jobs=arguments.jobs, progress=progress_on(sys.stderr))
+    report(arguments, lambda: _found(spec, results), lambda: _show(spec, results))
+
+
+def _found(spec: "Spec", results: "Results") -> dict[str, object]:
+    from fedbandit.lab import summary_rows
+
+    return {
+        "name": spec.name,
+        "results": summary_rows(results),
+        "runs": len(results.tasks),
+        "made_now": results.computed,
+        "table": results.directory / "summary.csv",
+    }
+
+
+def _show(spec: "Spec", results: "Results") -> None:
+    from fedbandit.lab import summary_rows
+    from fedbandit.lab.analysis.curves import MEASURES
+
     title = f"{spec.name}: {spec.rounds:,} rounds, {spec.trials} trials, mean ± 95 % interval"
     header = ("setting", "algorithm", "radius", *MEASURES)
     show_table(title, header, [_cells(row) for row in summary_rows(results)])

@@ -4,6 +4,7 @@ import ssl
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from fedbandit.cli.options import (
     audited,
     opened_store,
 )
+from fedbandit.cli.reporting import add_json, report
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import duration
 from fedbandit.errors import DataError, InvalidParameter, complaint, unknown
@@ -46,8 +48,18 @@ def _define_create(add: Add) -> None:
     _add_lifetime(add)
     told = "let the holder of this client certificate in, and make no secret"
     add("--certificate", type=Path, metavar="PEM", help=told)
+    _changes(add)
+
+
+def _changes(add: Add) -> None:
     add_store(add)
     add_audit(add)
+    add_json(add)
+
+
+def _define_list(add: Add) -> None:
+    add_store(add)
+    add_json(add)
 
 
 def _add_lifetime(add: Add) -> None:
@@ -66,11 +78,22 @@ def _create(arguments: Namespace) -> None:
     else:
         secret, token = new_token(**whom, lifetime=arguments.lifetime)
     _add(arguments, token, "token created")
+    note = f"named {token.name}; copy it now, it is not shown again"
     if secret is None:
-        print(f"named {token.name}; it opens {arguments.model}/{arguments.agent}", file=sys.stderr)
-    else:
-        print(secret)
-        print(f"named {token.name}; copy it now, it is not shown again", file=sys.stderr)
+        note = f"named {token.name}; it opens {arguments.model}/{arguments.agent}"
+    _tell_secret(arguments, token, secret, note)
+
+
+def _tell_secret(arguments: Namespace, token: "Token", secret: str | None, note: str) -> None:
+    """Print a secret alone on standard output, what to know about it on the other stream."""
+
+    def show() -> None:
+        if secret is not None:
+            print(secret)
+        print(note, file=sys.stderr)
+
+    found = {"name": token.name, "model": token.model, "agent": token.agent, "secret": secret}
+    report(arguments, lambda: found | {"expires": token.expires}, show)
 
 
 def _check_names(arguments: Namespace) -> None:
@@ -113,8 +136,7 @@ def _define_code(add: Add) -> None:
     told = "how long the code can be used: 7d, 12h, 30m or 45s (default: 1d)"
     add("--expires", type=duration, default=_DAY, metavar="TIME", help=told)
     _add_lifetime(add)
-    add_store(add)
-    add_audit(add)
+    _changes(add)
 
 
 def _code(arguments: Namespace) -> None:
@@ -128,16 +150,15 @@ def _code(arguments: Namespace) -> None:
         code_for=arguments.expires,
     )
     _add(arguments, token, "code created")
-    print(code)
-    print(f"named {token.name}; it can be used once, until {_when(token.expires)}", file=sys.stderr)
+    note = f"named {token.name}; it can be used once, until {_when(token.expires)}"
+    _tell_secret(arguments, token, code, note)
 
 
 def _define_rotate(add: Add) -> None:
     add("name", metavar="NAME", help="name of the token, as fedbandit token list shows it")
     told = "how long the old one stays good: 7d, 12h, 30m or 45s (default: 1d)"
     add("--overlap", type=duration, default=_DAY, metavar="TIME", help=told)
-    add_store(add)
-    add_audit(add)
+    _changes(add)
 
 
 def _rotate(arguments: Namespace) -> None:
@@ -152,27 +173,47 @@ def _rotate(arguments: Namespace) -> None:
         secret, new = new_token(model=old.model, agent=old.agent, lifetime=old.lifetime)
         store.succeed(old.digest, new, ends=ends)
     audited(arguments, "token rotated", token=old.name, made=new.name)
-    print(secret)
     told = f"named {new.name}; copy it now, it is not shown again"
-    print(f"{told}. {old.name} stays good until {_when(ends)}", file=sys.stderr)
+    note = f"{told}. {old.name} stays good until {_when(ends)}"
+    _tell_secret(arguments, new, secret, note)
 
 
 def _define_revoke(add: Add) -> None:
     add("name", metavar="NAME", help="name of the token, as fedbandit token list shows it")
-    add_store(add)
-    add_audit(add)
+    _changes(add)
 
 
 def _revoke(arguments: Namespace) -> None:
     with opened_store(arguments) as store:
         store.revoke(arguments.name)
     audited(arguments, "token revoked", token=arguments.name)
-    print(f"{arguments.name}: revoked")
+    report(
+        arguments,
+        lambda: {"name": arguments.name, "revoked": True},
+        lambda: print(f"{arguments.name}: revoked"),
+    )
 
 
 def _list(arguments: Namespace) -> None:
     with opened_store(arguments) as store:
         tokens = store.tokens()
+    report(arguments, lambda: {"tokens": list(map(_listed, tokens))}, lambda: _show_tokens(tokens))
+
+
+def _listed(token: "Token") -> dict[str, object]:
+    return {
+        "name": token.name,
+        "model": token.model,
+        "agent": token.agent,
+        "admin": token.model is None,
+        "code": bool(token.code),
+        "made": token.created,
+        "used": token.used,
+        "expires": token.expires,
+    }
+
+
+def _show_tokens(tokens: "Sequence[Token]") -> None:
     rows = [
         (
             each.name,
@@ -200,6 +241,7 @@ def _define_renew(add: Add) -> None:
     told = "file with the token; agents that were given this file go over to the new one"
     add("--token-file", type=Path, required=True, metavar="FILE", help=told)
     add_trust(add)
+    add_json(add)
 
 
 def _define_enrol(add: Add) -> None:
@@ -220,7 +262,7 @@ def _enrol(arguments: Namespace) -> None:
         cafile=arguments.cafile,
         insecure=arguments.insecure_coordinator,
     )
-    print(f"{arguments.token_file}: a token for {arguments.model}/{arguments.agent}")
+    _tell_file(arguments, "a token")
 
 
 def _renew(arguments: Namespace) -> None:
@@ -234,7 +276,16 @@ def _renew(arguments: Namespace) -> None:
         cafile=arguments.cafile,
         insecure=arguments.insecure_coordinator,
     )
-    print(f"{arguments.token_file}: a new token for {arguments.model}/{arguments.agent}")
+    _tell_file(arguments, "a new token")
+
+
+def _tell_file(arguments: Namespace, what: str) -> None:
+    model, agent, file = arguments.model, arguments.agent, arguments.token_file
+    report(
+        arguments,
+        lambda: {"file": file, "model": model, "agent": agent},
+        lambda: print(f"{file}: {what} for {model}/{agent}"),
+    )
 
 
 TOKEN = Command(
@@ -247,7 +298,7 @@ TOKEN = Command(
         Command("code", "Create a code to be exchanged for a token, once.", _define_code, _code),
         Command("rotate", "Replace a token without a gap.", _define_rotate, _rotate),
         Command("revoke", "Revoke a token, within a second.", _define_revoke, _revoke),
-        Command("list", "List tokens by name; the secrets are not stored.", add_store, _list),
+        Command("list", "List tokens by name; the secrets are not stored.", _define_list, _list),
         Command("enrol", "On a device: exchange a code for a token.", _define_enrol, _enrol),
         Command("renew", "On a device: exchange a token for another.", _define_renew, _renew),
     ),

@@ -11,6 +11,7 @@ from fedbandit.cli.models.rules import (
     rules_text,
 )
 from fedbandit.cli.options import add_audit, add_store, audited, opened_store
+from fedbandit.cli.reporting import add_json, report, say
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import not_negative
 from fedbandit.errors import DataError
@@ -19,11 +20,16 @@ from fedbandit.errors import DataError
 def _name(add: Add) -> None:
     add("name", metavar="NAME", help="name of the model")
     add_store(add)
+    add_json(add)
+
+
+def _changed(add: Add) -> None:
+    _name(add)
     add_audit(add)
 
 
 def _define_set(add: Add) -> None:
-    _name(add)
+    _changed(add)
     add_rules(add, new=False)
 
 
@@ -41,8 +47,13 @@ def _set(arguments: Namespace) -> None:
         set_history(locked, history)
         locked.set_rules(limits=limits, quotas=quotas, history=history)
     audited(arguments, "model set", model=arguments.name)
-    for line in rules_text(limits, quotas, history):
-        print(line)
+
+    def show() -> None:
+        for line in rules_text(limits, quotas, history):
+            say(line, indent="  ")
+
+    found = {"model": arguments.name, "limits": limits, "quotas": quotas, "history": history}
+    report(arguments, lambda: found, show)
 
 
 def _history(arguments: Namespace) -> None:
@@ -50,16 +61,30 @@ def _history(arguments: Namespace) -> None:
 
     with opened_store(arguments) as store, store.lock(arguments.name) as locked:
         model, snapshots = locked.model, locked.past.snapshots()
-    rows = [
-        (f"{each.version}", when(each.at), f"{each.count}", f"{each.size}") for each in snapshots
-    ]
-    show_table("Snapshots", ("version", "taken", "observations", "bytes"), rows)
-    undone = f", something was last taken out at {model.set_back}" if model.set_back else ""
-    print(f"now: version {model.version}, {model.count} observations{undone}")
+
+    def show() -> None:
+        rows = [
+            (f"{each.version}", when(each.at), f"{each.count}", f"{each.size}")
+            for each in snapshots
+        ]
+        show_table("Snapshots", ("version", "taken", "observations", "bytes"), rows)
+        undone = f", something was last taken out at {model.set_back}" if model.set_back else ""
+        say(f"now: version {model.version}, {model.count} observations{undone}")
+
+    def found() -> dict[str, object]:
+        kept = [
+            {"version": each.version, "taken": each.at, "observations": each.count}
+            | {"bytes": each.size}
+            for each in snapshots
+        ]
+        now = {"version": model.version, "observations": model.count, "set_back": model.set_back}
+        return {"model": arguments.name, "snapshots": kept, "now": now}
+
+    report(arguments, found, show)
 
 
 def _define_rollback(add: Add) -> None:
-    _name(add)
+    _changed(add)
     told = "version of a snapshot, as fedbandit model history shows it"
     add("version", type=_version, metavar="VERSION", help=told)
     _confirm(add)
@@ -76,13 +101,16 @@ def _rollback(arguments: Namespace) -> None:
         uploads = locked.model.version - version
         made = locked.model.version + 1
     audited(arguments, "model rolled back", model=name, version=made, to=version)
-    print(
-        f"{name}: as it was at version {version}, now version {made}; {uploads} uploads taken out"
+    said = f"{name}: as it was at version {version}, now version {made}"
+    report(
+        arguments,
+        lambda: {"model": name, "as_at": version, "version": made, "uploads_taken_out": uploads},
+        lambda: say(f"{said}; {uploads} uploads taken out"),
     )
 
 
 def _define_forget(add: Add) -> None:
-    _name(add)
+    _changed(add)
     told = "take out what was merged after this version: that of a snapshot, or 0"
     add("--after", type=_version, required=True, metavar="VERSION", help=told)
     told = "and up to this one: that of a later snapshot (default: the present one)"
@@ -100,7 +128,11 @@ def _forget(arguments: Namespace) -> None:
         _check_confirmed(arguments, f"Taking versions {after + 1} to {upto} out of {name}")
         gone = forget_span(locked, after=after, upto=upto)
     audited(arguments, "model forgot", model=name, after=after, upto=upto, observations=gone)
-    print(f"{name}: {gone} observations taken out, now version {before + 1}")
+    report(
+        arguments,
+        lambda: {"model": name, "observations_taken_out": gone, "version": before + 1},
+        lambda: say(f"{name}: {gone} observations taken out, now version {before + 1}"),
+    )
 
 
 def _version(text: str) -> int:

@@ -23,6 +23,7 @@ from fedbandit.core.kernels.linalg import Array, fits
 from fedbandit.core.messages import Upload
 from fedbandit.core.parts.choice import Policy
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS
 from fedbandit.errors import (
     InvalidArms,
     InvalidReward,
@@ -30,11 +31,16 @@ from fedbandit.errors import (
     SettledDecision,
     complaint,
 )
+from fedbandit.offline.shadow import Shadow
 
 _log = logging.getLogger(__name__)
 
 _LOOSE = 1.0 + 1e-10
 """An arm scaled to length 1 may be longer by rounding; the coordinator allows ten times as much."""
+
+
+TAUGHT = 1024
+"""How many digests of past observations are remembered, the latest ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,8 @@ class AgentState:
 
     ``caught_up``: it has the coordinator's state as of this start, or of the start of this life.
     ``chance``: what its draws follow from, drawn once for every state and kept with it.
+    ``on_default`` is called with the id and the reward of a decision that got the default one,
+    under the learning lock.
 
     The learning lock orders everything that is learned. Nothing is learned before it is written,
     and both happen in the same order, so that replaying the journal gives the same learner.
@@ -93,7 +101,9 @@ class AgentState:
         self.caught_up, self.state_dir, self.chance = caught_up, state_dir, chance
         self._learner, self._waiting, self._limits = learner, waiting, limits
         self._learning_lock = Lock()
-        self._rewards = self._defaults = 0
+        self._rewards = self._defaults = self._taught = 0
+        self.on_default: Callable[[str, float], None] = lambda _name, _value: None
+        learner.learned, learner.estimated = NO_REWARDS, NO_ESTIMATES  # without those of before
         self._closing = False
 
     @property
@@ -105,6 +115,11 @@ class AgentState:
     def policy(self) -> Policy:
         """What to decide with now: a frozen value."""
         return self._learner.policy
+
+    @property
+    def noise(self) -> float:
+        """The deviation of rewards from what was learned of them; NaN if not known."""
+        return self._learner.noise
 
     @property
     def cut(self) -> int:
@@ -147,8 +162,10 @@ class AgentState:
         bytes_down: int,
         trouble: str | None,
         retry_in: float | None,
+        log_lost: int,
+        shadow: Shadow,
     ) -> Status:
-        """Return all counts at one instant; those of the delivery are passed in."""
+        """Return all counts at one instant; those of delivery and notes are passed in."""
         with self._learning_lock:
             return Status(
                 version=self._learner.version,
@@ -158,6 +175,7 @@ class AgentState:
                 decisions=self.log.decided,
                 rewards=self._rewards,
                 defaults=self._defaults,
+                taught=self._taught,
                 forgotten=self.log.forgotten,
                 set_aside=self._refused.count,
                 deleted=self._refused.deleted,
@@ -166,8 +184,14 @@ class AgentState:
                 bytes_up=bytes_up,
                 bytes_down=bytes_down,
                 cut=self._learner.cut,
+                learned=self._learner.learned.count,
+                reward_total=self._learner.learned.total,
+                estimate_total=self._learner.estimated.total,
+                squared_errors=self._learner.estimated.errors,
                 trouble=trouble,
                 retry_in=retry_in,
+                log_lost=log_lost,
+                shadow=shadow,
             )
 
     def reward(self, name: str, value: float) -> bool:
@@ -179,6 +203,28 @@ class AgentState:
             arm = self.log.reward(name, value, lambda arm: self._check_observation(arm, value))
             self._rewards += 1
             return self._learner.observe(arm, value)
+
+    def learn(self, arms: Array, rewards: Array, digest: str) -> tuple[int, bool]:
+        """Learn from past observations, all or none; return how many, and whether to upload.
+
+        What was learned under this digest before changes nothing. It is on the disk, together with
+        the digest, before it counts.
+        """
+        with self._learning_lock:
+            if self._closing:
+                raise closed()
+            if digest in self._learner.taught:
+                return 0, False
+            due, taught = False, self._learner.copy()
+            for arm, value in zip(arms, rewards.tolist(), strict=True):
+                self._checked(value)
+                self._check_observation(arm, value)
+                due |= taught.observe(arm, value)
+            taught.taught = (*taught.taught, digest)[-TAUGHT:]
+            self.log.learn(taught.saved())
+            self._learner = taught
+            self._taught += len(arms)
+            return len(arms), due
 
     def flush(self) -> None:
         """Put everything pending into an upload, whether the trigger has fired or not."""
@@ -313,6 +359,7 @@ class AgentState:
             self.log.reward(name, default)
             self._defaults += 1
             self._learner.observe(arm, default)
+            self.on_default(name, default)
         else:
             self.log.forget(name)
 

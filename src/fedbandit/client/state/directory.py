@@ -1,7 +1,9 @@
 """The state_dir of an agent: its lock, its journal, and the agent's state read back from it."""
 
 import logging
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +43,7 @@ from fedbandit.wire import Limits
 
 _log = logging.getLogger(__name__)
 _LOCK = "lock"
+_LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +210,25 @@ def _check_owner(head: Header, who: Identity) -> None:
 def _limits(given: tuple[float, float, int]) -> Limits:
     arm_norm, reward, count = given
     return Limits(arm_norm=arm_norm, reward=reward, count=count)
+
+
+def wait_until_free(path: Path, *, seconds: float) -> bool:
+    """Wait until no process holds a state_dir, for so long at most; return whether that is so.
+
+    A process that was told to stop delivers what is due before it lets go.
+    """
+    deadline = time.monotonic() + seconds
+    while path.is_dir():
+        with suppress(OSError):  # whoever opens it next says what is wrong with it
+            handle = file_lock.acquire(path / _LOCK)
+            if handle is None:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(_LOOK_SECONDS)
+                continue
+            file_lock.release(handle)
+        break
+    return True
 
 
 def _hold(path: Path) -> int:

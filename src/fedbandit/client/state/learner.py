@@ -14,6 +14,7 @@ from fedbandit.core.agent import Agent
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS, Rewards
 from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.terms import check_served
 
@@ -24,16 +25,26 @@ class Learner:
     """One thread at a time may change it; any may read ``policy``.
 
     ``most`` is how many observations an upload may stand for. ``digest`` names the download last
-    received, see ``wire.digest``; empty if unknown.
+    received, see ``wire.digest``; empty if unknown. ``taught``: digests of the past observations
+    that were given to ``AgentState.learn``. ``learned`` and ``estimated`` are sums over all rewards
+    that it was given, and over what it estimated them to be just before.
     """
 
-    def __init__(self, agent: Agent, outbox: Outbox, recipe: Recipe, digest: str = "") -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        outbox: Outbox,
+        recipe: Recipe,
+        digest: str = "",
+        taught: tuple[str, ...] = (),
+    ) -> None:
         self.recipe = recipe
         self.outbox = outbox
-        self.digest = digest
+        self.digest, self.taught = digest, taught
         self.most = _MANY
         self.fingerprint, self._accepted = wire.fingerprint(recipe), wire.fingerprints(recipe)
         self._agent = agent
+        self.learned, self.estimated = NO_REWARDS, NO_ESTIMATES
         self.policy = agent.policy
 
     @classmethod
@@ -55,12 +66,17 @@ class Learner:
             )
         except (InvalidMessage, ValueError) as error:
             raise InvalidState(str(error)) from error
-        return cls(agent, outbox, recipe, saved.digest)
+        return cls(agent, outbox, recipe, saved.digest, tuple(saved.taught))
 
     @property
     def version(self) -> int:
         """The version of the download last received."""
         return self._agent.version
+
+    @property
+    def noise(self) -> float:
+        """The deviation of rewards from what was learned of them; NaN if not known."""
+        return self._agent.noise
 
     @property
     def cut(self) -> int:
@@ -83,14 +99,24 @@ class Learner:
             [wire.encode(upload) for upload in box.waiting],
             packed(self._agent.state()),
             self.digest,
+            self.taught,
         )
+
+    def copy(self) -> "Learner":
+        """Return one that has learned the same, to be changed apart from this one."""
+        made = Learner.restore(self.recipe, self.saved())
+        made.most = self.most
+        return made
 
     def observe(self, arm: Array, reward: float) -> bool:
         """Learn from an observation; return whether an upload became due.
 
         If others wait, it will be combined with them, so it is not rounded yet.
         """
-        upload = self._agent.observe(arm, reward, pack=self.outbox.empty)
+        estimate = float(self.policy.theta @ arm)
+        upload = self._agent.observe(arm, reward, pack=self.outbox.empty, estimate=estimate)
+        self.learned = self.learned.plus(Rewards(1, reward, reward * reward))
+        self.estimated = self.estimated.with_one(estimate, reward)
         if upload is None and self.pending >= self.most:
             return self.flush()
         if upload is not None:

@@ -101,7 +101,8 @@ class Tensor(msgspec.Struct, array_like=True, frozen=True):
 class Learned(msgspec.Struct, array_like=True, frozen=True, tag="learned"):
     """Everything learned: the core agent's state, and the uploads not yet delivered.
 
-    ``digest`` names the download that the agent last received; empty if unknown.
+    ``digest`` names the download that the agent last received; empty if unknown. ``taught``: the
+    digests of past observations that it was given to learn from.
     """
 
     life: bytes
@@ -111,6 +112,7 @@ class Learned(msgspec.Struct, array_like=True, frozen=True, tag="learned"):
     waiting: list[bytes]
     agent: dict[str, int | float | str | Tensor]
     digest: str = ""
+    taught: tuple[str, ...] = ()
 
 
 Record = Header | Decided | Activated | Rewarded | DecisionForgotten | Settled | Ran | Learned

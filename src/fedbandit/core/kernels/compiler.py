@@ -84,7 +84,7 @@ class Kernel(Generic[P, R]):
         result = self.run(*args, **kwargs)
         seconds = perf_counter() - start
         if seconds > _WORTH_MENTIONING and cast(Any, self.compiled).stats.cache_misses:
-            logging.getLogger("fedbandit").warning(
+            logging.getLogger("fedbandit").info(
                 "compiled %s in %.1f s; %s", self.source.__name__, seconds, self._next_time
             )
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -37,6 +38,17 @@ class SparseArms:
         dense, entries = np.zeros(self.dimension), slice(self.indptr[arm], self.indptr[arm + 1])
         dense[self.indices[entries]] = self.data[entries]
         return dense
+
+    def only(self, arms: Sequence[int]) -> SparseArms:
+        """Return some of the arms, in this order."""
+        spans = [slice(self.indptr[arm], self.indptr[arm + 1]) for arm in arms]
+        sizes = [span.stop - span.start for span in spans]
+        return SparseArms(
+            np.concatenate([self.data[span] for span in spans]),
+            np.concatenate([self.indices[span] for span in spans]),
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            self.dimension,
+        )
 
     def dense(self) -> Array:
         """Return all arms as a dense K x d array."""

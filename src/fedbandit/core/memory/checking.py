@@ -1,6 +1,6 @@
 """Checks of received and restored statistics that Gram matrices and sketches share."""
 
-from math import isfinite
+from math import inf, isfinite
 from typing import Final, Protocol, TypeVar
 
 import numpy as np
@@ -53,6 +53,12 @@ def check_sums(statistics: Statistics, dimension: int) -> None:
         fix = "Send the sums over the rewards of this message's observations, or leave them out."
         message = complaint("rewards in a message", got=rewards, expected=expected, fix=fix)
         raise InvalidMessage(message, field="more.rewards")
+    guessed = statistics.estimates
+    if not (0 <= guessed.count <= count and isfinite(guessed.total) and 0 <= guessed.errors < inf):
+        expected = f"finite sums over at most {count} estimates"
+        fix = "Send sums over what these rewards were estimated to be, or leave them out."
+        message = complaint("estimates in a message", got=guessed, expected=expected, fix=fix)
+        raise InvalidMessage(message, field="more.estimates")
 
 
 def room_for_rounding(summary: object) -> float:

@@ -128,7 +128,7 @@ class GramMemory:
             moment = moment + (moved * sqrt(most / pull) if pull > most else moved)
             moment = short_vector(moment)
             cut += pull > most
-        return Statistics(sent, moment, whole.count, whole.rewards, cut)
+        return Statistics(sent, moment, whole.count, whole.rewards, cut, whole.estimates)
 
     def moment_error(self, summary: Gram | Triangle, count: int, reward: float, /) -> float:
         """Return 4 r sqrt(3 n shed) >= |sum of F_i theta'_i|, 0 if nothing is rounded.

@@ -16,6 +16,7 @@ from fedbandit.core.memory.sizing import Sizing
 from fedbandit.core.memory.summary import Sketch, empty_sketch
 from fedbandit.core.saved import State, array, integer, not_negative, number
 from fedbandit.core.statistics import NO_REWARDS, Base, Rewards, Statistics
+from fedbandit.errors import InvalidMessage, complaint
 
 Estimate = Literal["paper", "averaged", "corrected"]
 
@@ -152,7 +153,7 @@ class SketchMemory:
         moment = corrected(whole.moment, before=(whole.summary,), after=sent, reference=reference)
         if self.width != "float64":
             moment = short_vector(moment)
-        return Statistics(sent, moment, whole.count, rewards, whole.cut)
+        return Statistics(sent, moment, whole.count, rewards, whole.cut, whole.estimates)
 
     def moment_error(self, summary: Sketch | Narrow, _count: int, _reward: float, /) -> float:
         """Return shed * longest >= |E theta'| for a corrected estimate, 0 for the others."""
@@ -179,16 +180,19 @@ class SketchMemory:
     def check(self, statistics: Statistics, /, *, strict: bool = False) -> None:
         """Raise InvalidMessage unless the summary is a sketch of this dimension, size and width."""
         summary = statistics.summary
-        if not self._fits(summary, strict=strict):
-            least = 2 if self.sizing else self.size
-            size = f"size {least}" if least == self._largest else f"size {least} to {self._largest}"
-            rows = f"fewer rows of {self.dimension} {self.width}, orthogonal unless rounded"
+        if not self._fits(summary):
+            size = f"size 2 to {self.size}" if self.sizing else f"size {self.size}"
+            if self._largest > self.size:
+                size += f" (of a server up to {self._largest})"
+            rows = f"fewer rows of {self.dimension} {self.width}"
             lost = "lost too" if self.tracks_lost else "lost None"
             expected = f"a sketch of {size}, {rows}, a finite shed >= 0, and {lost}"
             raise wrong_summary(summary, expected)
+        if isinstance(summary, Sketch) and (strict or not summary.trusted):
+            _check_orthogonal(summary.rows, _SKEW / 2 if strict else _SKEW)
         check_sums(statistics, self.dimension)
 
-    def _fits(self, summary: object, *, strict: bool) -> bool:
+    def _fits(self, summary: object) -> bool:
         if not isinstance(summary, Sketch | Narrow) or summary.dimension != self.dimension:
             return False
         size = summary.size
@@ -203,11 +207,7 @@ class SketchMemory:
         )
         if isinstance(summary, Narrow):
             return sound and summary.width == self.width and _is_sound(summary)
-        if not sound or len(summary.rows) >= size:
-            return False
-        if summary.trusted and not strict:
-            return True
-        return _are_orthogonal(summary.rows, _SKEW / 2 if strict else _SKEW)
+        return sound and len(summary.rows) < size and summary.rows.dtype == np.float64
 
     def pack(self, summary: Sketch, /) -> State:
         """Return rows, shed and size, and lost if it is tracked."""
@@ -249,8 +249,16 @@ def _is_sound(narrow: Narrow) -> bool:
     )
 
 
-def _are_orthogonal(rows: Array, most: float) -> bool:
-    if rows.dtype != np.float64 or rows.ndim != 2:
-        return False
+def _check_orthogonal(rows: Array, most: float) -> None:
+    """Raise InvalidMessage unless no two rows have a product above ``most`` times a square."""
     square, product = skew(rows)
-    return square < HUGE and product <= most * square
+    if square < HUGE and product <= most * square:
+        return
+    if not square < HUGE:
+        got, expected = f"a row with the square {square:g}", f"rows with squares below {HUGE:g}"
+        fix = "Look at the length of the arms."
+    else:
+        got = f"rows that are not orthogonal: two have the product {product:g}"
+        expected = f"at most {most * square:g}, {most:g} of the largest square, {square:g}"
+        fix = "Compute the rows by one-sided Jacobi, or make them orthogonal once more."
+    raise InvalidMessage(complaint("rows of a sketch", got=got, expected=expected, fix=fix))

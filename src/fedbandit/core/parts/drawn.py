@@ -157,7 +157,7 @@ class Mixed:
     ) -> Chosen:
         """Choose one arm, at the cost of ``over``."""
         chosen = self._base.choose(policy, arms, agent, number, into)
-        any_arm = self._any_arm(agent, number, len(arms))
+        any_arm = self.any_arm(agent, number, len(arms))
         least = self.epsilon / len(arms)
         same = any_arm is None or any_arm == chosen.arm
         chosen.probability = least + (1.0 - self.epsilon) * chosen.probability if same else least
@@ -173,7 +173,7 @@ class Mixed:
         """Choose for B decisions."""
         chosen = self._base.choose_many(policy, arms, agent, number)
         for b in range(len(arms)):
-            any_arm = self._any_arm(agent, number + b, arms.shape[1])
+            any_arm = self.any_arm(agent, number + b, arms.shape[1])
             chosen[b] = chosen[b] if any_arm is None else any_arm
         return chosen
 
@@ -183,7 +183,7 @@ class Mixed:
         kept = self._base.probabilities(policy, base, agent, number)
         return self.epsilon / len(kept) + (1.0 - self.epsilon) * kept
 
-    def _any_arm(self, agent: int, number: int, many: int) -> int | None:
+    def any_arm(self, agent: int, number: int, many: int) -> int | None:
         """Return an arm drawn uniformly, with probability epsilon; else None."""
         draw = uniform_draw(self.seed, agent, number)
         return min(int(draw / self.epsilon * many), many - 1) if draw < self.epsilon else None

@@ -7,6 +7,7 @@ from fedbandit.core.parts.choice import UCB, Choice
 from fedbandit.core.parts.radius import Constant, Radius
 from fedbandit.core.parts.reply import Reply, ToSender
 from fedbandit.core.parts.trigger import Never, Trigger
+from fedbandit.features.spec import Features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,7 @@ class Parts:
     - ``trigger``: when an agent uploads; ``reply``: which agents the server answers then.
     - ``own_data``: agents decide on all data of their own too, not on their last download alone.
     - ``shared``: all agents are one learner.
+    - ``features``: how named features become arms; None if nothing is declared.
     """
 
     memory: Memory
@@ -27,3 +29,4 @@ class Parts:
     reply: Reply = ToSender()
     own_data: bool = False
     shared: bool = False
+    features: Features | None = None

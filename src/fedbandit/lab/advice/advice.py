@@ -26,13 +26,13 @@ from fedbandit.lab.analysis.advice import FLOOR, LEAN, WHOLE, Advice, Prospect
 from fedbandit.lab.analysis.curves import Curves, curves
 from fedbandit.lab.analysis.recommendation import TOLERANCE, Measured, recommend
 from fedbandit.lab.analysis.statistics import estimate, gap_loss
+from fedbandit.lab.analysis.tuning import FIRST_SEED, choose_radius
 from fedbandit.lab.runs.output import writable_directory
 from fedbandit.lab.runs.progress import Progress
 from fedbandit.lab.runs.runner import run_tasks
 from fedbandit.lab.runs.spec import MOST_ROUNDS, NO_RADIUS
 from fedbandit.lab.runs.task import NamedWorld, Task
 from fedbandit.lab.study.spectrum import played_spectrum, tail_share
-from fedbandit.lab.study.tuning import FIRST_SEED, choose_radius
 
 TRIALS = 5
 ROUNDS = 3_000

@@ -1,13 +1,15 @@
 """The stored runs of one algorithm in one setting, as arrays: trials x checkpoints."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedbandit.errors import InvalidParameter, complaint, unknown
+from fedbandit.lab.runs.columns import PARAMETERS, parameter_values
 
 MEASURES = ("reward", "regret", "seconds", "uploads", "scalars", "bytes")
 LABELS = ("setting", "algorithm", "radius", "rounds")
@@ -28,6 +30,18 @@ class Curves:
     trials: tuple[int, ...]
     checkpoints: NDArray[np.int64]
     values: Mapping[str, NDArray[np.float64]]
+    params: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Every parameter of the first trial by its column, with ``world`` and ``recipe``."""
+
+    @property
+    def family(self) -> str:
+        """The name of the recipe in its spec, which the points of a sweep share."""
+        return str(self.params.get("recipe") or self.algorithm)
+
+    @property
+    def world(self) -> str:
+        """The name of the world in its spec, which the points of a sweep share."""
+        return str(self.params.get("world") or self.setting)
 
     def final(self, measure: str) -> NDArray[np.float64]:
         """Return what was reached after the last round, one number per trial."""
@@ -98,4 +112,22 @@ def _gather(table: pa.Table) -> Curves:
     values = {
         name: table.column(name).to_numpy().astype(np.float64).reshape(shape) for name in MEASURES
     }
-    return Curves(setting, algorithm, radius, rounds, tuple(trials.tolist()), checkpoints, values)
+    return Curves(
+        setting,
+        algorithm,
+        radius,
+        rounds,
+        tuple(trials.tolist()),
+        checkpoints,
+        values,
+        _params(table),
+    )
+
+
+def _params(table: pa.Table) -> dict[str, Any]:
+    """Return what the first record says of its parameters, without those it does not have."""
+    names = [name for name in PARAMETERS.names if name in table.column_names]
+    first = table.slice(0, 1).select(names).to_pylist()[0]
+    given = parameter_values(first.pop("parameters", "") or "")
+    known = {name: value for name, value in first.items() if value is not None}
+    return {**given, **known}

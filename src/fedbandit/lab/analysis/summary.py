@@ -2,9 +2,10 @@
 
 import csv
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fedbandit.lab.analysis.curves import MEASURES, Curves
 from fedbandit.lab.analysis.statistics import Estimate, estimate
@@ -21,6 +22,7 @@ class Row:
     trials: int
     rounds: int
     estimates: dict[str, Estimate]
+    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 def summarise(found: Iterable[Curves]) -> list[Row]:
@@ -33,6 +35,7 @@ def summarise(found: Iterable[Curves]) -> list[Row]:
             len(each.trials),
             each.rounds,
             {measure: estimate(each.final(measure)) for measure in MEASURES},
+            each.params,
         )
         for each in found
     ]
@@ -41,12 +44,15 @@ def summarise(found: Iterable[Curves]) -> list[Row]:
 def write_csv(rows: Iterable[Row], path: Path) -> Path:
     """Write ``summary.csv``: mean and half width of the 95 % interval of every measure.
 
-    An interval that one trial cannot give is left empty.
+    An interval that one trial cannot give is left empty. Every parameter that a run has is a
+    column; ``seed`` is that of the first trial. Measures are totals after the last round.
     """
+    rows = list(rows)
+    params = list(dict.fromkeys(name for row in rows for name in row.params))
     estimates = [f"{name}_{part}" for name in MEASURES for part in ("mean", "ci95")]
     with writing(path), path.open("w", newline="", encoding="utf-8") as sink:
         writer = csv.writer(sink, lineterminator="\n")
-        writer.writerow(["setting", "algorithm", "radius", "trials", "rounds", *estimates])
+        writer.writerow(["setting", "algorithm", "radius", "trials", "rounds", *params, *estimates])
         for row in rows:
             numbers = [
                 "" if math.isnan(number) else repr(number)
@@ -54,5 +60,6 @@ def write_csv(rows: Iterable[Row], path: Path) -> Path:
                 for number in (row.estimates[name].mean, row.estimates[name].ci95)
             ]
             labels = [row.setting, row.algorithm, row.radius, row.trials, row.rounds]
-            writer.writerow([*labels, *numbers])
+            given = [row.params.get(name, "") for name in params]
+            writer.writerow([*labels, *given, *numbers])
     return path

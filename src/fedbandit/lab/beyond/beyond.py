@@ -68,9 +68,10 @@ def beyond(
     page = write_beyond(study, done.found, tail, out / "beyond.html")
     names = [setting.name for setting in study.settings]
     figures = draw_frontier(done.found, names, out / "figures")
-    _show(study, done.found, console or Console())
+    console = console or Console()
+    _show(study, done.found, console)
     for written in (path, page):
-        print(written)
+        console.print(str(written), soft_wrap=True, highlight=False)
     return Beyond(path, page, tuple(figures), done.computed + heavy.computed)
 
 
@@ -81,6 +82,7 @@ def beyond_hard(
     rounds: int | None = None,
     quick: bool = False,
     jobs: int | None = None,
+    console: Console | None = None,
 ) -> Hard:
     """Compare in the hard worlds, with default parameters; write ``hard.md`` and ``hard.html``.
 
@@ -92,8 +94,9 @@ def beyond_hard(
     with writing(path):
         path.write_text(hard_text(found, size), encoding="utf-8")
     page = write_hard(found, size, out / "hard.html")
+    console = console or Console()
     for written in (path, page):
-        print(written)
+        console.print(str(written), soft_wrap=True, highlight=False)
     return Hard(path, page, done.computed)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedbandit.lab.analysis.curves import Curves
+from fedbandit.lab.analysis.tuning import tuning_seeds
 from fedbandit.lab.study.settings import Setting
-from fedbandit.lab.study.tuning import tuning_seeds
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedbandit.lab.analysis.summary import Row
+from fedbandit.lab.analysis.tuning import FIRST_SEED, Choice
 from fedbandit.lab.figures.charts import Chart
 from fedbandit.lab.page import write_page
 from fedbandit.lab.paper.claims import Findings, claims
 from fedbandit.lab.paper.classes import ClassTable
 from fedbandit.lab.study.settings import Setting
 from fedbandit.lab.study.study import FULL, Size
-from fedbandit.lab.study.tuning import FIRST_SEED, Choice
 
 
 @dataclass(frozen=True)

@@ -17,28 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fedbandit.lab.runs.columns import REQUIRED, SCHEMA, conformed, parameter_row
 from fedbandit.lab.runs.output import TEMPORARY, writable_directory, writing
 from fedbandit.lab.runs.task import Task, checkpoints
 from fedbandit.simulation import Trace
-
-SCHEMA = pa.schema(
-    [
-        ("key", pa.string()),
-        ("setting", pa.string()),
-        ("algorithm", pa.string()),
-        ("radius", pa.string()),
-        ("trial", pa.int64()),
-        ("rounds", pa.int64()),
-        ("round", pa.int64()),
-        ("reward", pa.float64()),
-        ("regret", pa.float64()),
-        ("seconds", pa.float64()),
-        ("uploads", pa.int64()),
-        ("scalars", pa.int64()),
-        ("bytes", pa.int64()),
-    ]
-)
-"""Columns of a record. All but ``round`` and the labels are totals from the first round on."""
 
 _RECORD_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
 
@@ -54,10 +36,11 @@ def record(task: Task, trace: Trace) -> pa.Table:
         "radius": task.radius,
         "trial": task.trial,
         "rounds": task.rounds,
+        **parameter_row(task.names, task.recipe.params, task.world.params),
     }
     measures = {
         "round": rounds,
-        "reward": np.cumsum(trace.reward)[at],
+        "reward": trace.reward[at],
         "regret": trace.regret[at],
         "seconds": np.cumsum(trace.seconds)[at],
         "uploads": trace.uploads[at],
@@ -94,7 +77,13 @@ class Records:
         with writing(self.runs):
             try:
                 with temporary.open("xb") as sink:
-                    pq.write_table(table, sink, write_page_checksum=True)
+                    pq.write_table(
+                        table,
+                        sink,
+                        write_page_checksum=True,
+                        write_statistics=False,  # these two would double the size of a record
+                        store_schema=False,
+                    )
                     sink.flush()
                     os.fsync(sink.fileno())
                 temporary.replace(self.path(key))
@@ -103,7 +92,7 @@ class Records:
 
     def read(self, task: Task) -> pa.Table | None:
         """Return the task's record, or None if it is missing or damaged."""
-        table = _whole_table(self.path(task.key))
+        table = _whole_table(self.path(task.key), exact=True)
         if table is None or table["key"].unique().to_pylist() != [task.key]:
             return None
         return table if table["round"].to_pylist() == list(checkpoints(task.rounds)) else None
@@ -174,10 +163,11 @@ def whole_runs(out: str | Path) -> tuple[pa.Table, list[Path]]:
     return table, [path for path, table in read.items() if table is None]
 
 
-def _whole_table(path: Path) -> pa.Table | None:
+def _whole_table(path: Path, *, exact: bool = False) -> pa.Table | None:
     """Return the records in a file, or None if it is damaged or of another kind.
 
-    Its pages carry checksums, which are verified.
+    Its pages carry checksums, which are verified. Columns of parameters that another version of
+    the package did not have are null, or with ``exact`` a reason to return None.
     """
     try:
         with path.open("rb") as source:
@@ -185,4 +175,9 @@ def _whole_table(path: Path) -> pa.Table | None:
             table = file.read(use_threads=False)
     except (OSError, ValueError, pa.ArrowException):
         return None
-    return table if table.schema.equals(SCHEMA) and table.num_rows else None
+    has = [field for field in table.schema if field.name in REQUIRED.names]
+    if not table.num_rows or not pa.schema(has).equals(REQUIRED):
+        return None
+    if table.schema.equals(SCHEMA):
+        return table
+    return None if exact else conformed(table)

@@ -8,6 +8,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from joblib import Parallel, cpu_count, delayed
@@ -15,7 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from fedbandit.core.checks import whole
 from fedbandit.core.kernels import compiler
-from fedbandit.errors import LocalError
+from fedbandit.core.recipe import Recipe
+from fedbandit.errors import LocalError, missing_extra
+from fedbandit.lab.runs.columns import parameter_values
 from fedbandit.lab.runs.output import sole_writer
 from fedbandit.lab.runs.progress import Progress
 from fedbandit.lab.runs.records import Records, open_records, record
@@ -33,14 +36,34 @@ class Results:
     """The finished runs of some tasks.
 
     ``table`` has the records of exactly ``tasks``, in their order, one row per checkpoint, with the
-    columns of :data:`fedbandit.lab.SCHEMA`. ``computed`` runs were made by this call; the others
-    were there already.
+    columns of :data:`fedbandit.lab.SCHEMA`: labels, every parameter, and measures, which are totals
+    from the first round on. ``computed`` runs were made by this call; the others were there
+    already.
     """
 
     directory: Path
     tasks: tuple[Task, ...] = field(repr=False)
     table: pa.Table = field(repr=False)
     computed: int
+
+    def frame(self, *, last: bool = False) -> Any:
+        """Return the table for pandas, with a column for every parameter that a run has.
+
+        ``last``: only what was reached after the last round, so a row for each run. Needs pandas.
+        """
+        try:
+            import pandas as pd
+        except ModuleNotFoundError as error:
+            raise missing_extra("pandas", "dev", "Results.frame") from error
+        frame = self.table.to_pandas()
+        if last:
+            frame = frame[frame["round"] == frame["rounds"]].reset_index(drop=True)
+        known = {text: parameter_values(text or "") for text in frame["parameters"].unique()}
+        own = {name for values in known.values() for name in values} - set(frame.columns)
+        for name in sorted(own):
+            frame[name] = [known[text].get(name) for text in frame["parameters"]]
+        empty = [name for name in frame.columns if frame[name].isna().all()]
+        return pd.DataFrame(frame.drop(columns=[*empty, "parameters"]))
 
 
 def run_tasks(
@@ -75,7 +98,8 @@ def run_tasks(
 
 def _compile_once(tasks: Sequence[Task]) -> None:
     """Compile the kernels once and leave them on disk, so that no worker has to."""
-    for recipe in {type(task.recipe.parts.memory): task.recipe for task in tasks}.values():
+    recipes = [task.recipe for task in tasks if isinstance(task.recipe, Recipe)]
+    for recipe in {type(recipe.parts.memory): recipe for recipe in recipes}.values():
         warm_up(recipe)
 
 

@@ -1,5 +1,6 @@
 """Read an experiment from TOML."""
 
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fedbandit.errors import InvalidParameter, complaint, unknown
-from fedbandit.lab.runs.spec import Part, Spec, place_of
+from fedbandit.lab.runs.spec import Part, Spec, Tuning, place_of
+from fedbandit.parameters import build
 from fedbandit.worlds.recorded.loading import is_path
 
-_KEYS = ("name", "rounds", "trials", "seed", "worlds", "recipes")
+_KEYS = ("name", "rounds", "trials", "seed", "worlds", "recipes", "tuning")
 _EXAMPLE = "`fedbandit run --help` shows an example."
 _REQUIRED = ("rounds", "trials", "worlds", "recipes")
 
@@ -18,7 +20,8 @@ _REQUIRED = ("rounds", "trials", "worlds", "recipes")
 def read_spec(path: Path) -> Spec:
     """Read a spec file and check its names, types and numbers; worlds are not built yet.
 
-    Relative paths of data files start at the directory of the spec.
+    Relative paths of data files start at the directory of the spec, and so do the modules of
+    ``kind = "module:name"``: their directory is added to Python's path.
     """
     try:
         with path.open("rb") as source:
@@ -29,14 +32,25 @@ def read_spec(path: Path) -> Spec:
         raise _unreadable(path, str(error)) from error
     spec = parse_spec(content, name=path.stem)
     here = path.absolute().parent
+    own = any(":" in part.kind for part in [*spec.worlds.values(), *spec.recipes.values()])
+    if own and str(here) not in sys.path:
+        sys.path.insert(0, str(here))
     return replace(spec, worlds={label: _placed(part, here) for label, part in spec.worlds.items()})
 
 
 def _placed(part: Part, directory: Path) -> Part:
     data = part.params.get("data")
-    if not isinstance(data, str) or data.startswith("~") or not is_path(data):
+    if data is None:
         return part
-    return replace(part, params={**part.params, "data": str(directory / data)})
+    swept = isinstance(data, list)
+    placed = [_path(each, directory) for each in data] if swept else _path(data, directory)
+    return replace(part, params={**part.params, "data": placed})
+
+
+def _path(data: object, directory: Path) -> object:
+    if not isinstance(data, str) or data.startswith("~") or not is_path(data):
+        return data
+    return str(directory / data)
 
 
 def parse_spec(content: Mapping[str, Any], *, name: str = "experiment") -> Spec:
@@ -54,6 +68,7 @@ def parse_spec(content: Mapping[str, Any], *, name: str = "experiment") -> Spec:
         seed=content.get("seed", 0),
         worlds=_parts(content["worlds"], place="worlds"),
         recipes=_parts(content["recipes"], place="recipes"),
+        tuning=build(Tuning, _table(content.get("tuning", {}), place="tuning"), place="tuning"),
     )
 
 

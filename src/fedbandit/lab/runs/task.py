@@ -5,7 +5,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -21,12 +21,22 @@ from fedbandit.worlds.round import World
 
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
+    from fedbandit.independent import Independent
 
 CHECKPOINTS = 200
 """How many points of a run are kept, evenly spaced; a shorter run keeps every round."""
 
 _KEY_DIGITS = 32
-_DECIDING_SOURCES = ("core", "worlds", "wire", "hashing.py", "simulation")
+_DECIDING_SOURCES = (
+    "core",
+    "features",
+    "worlds",
+    "wire",
+    "hashing.py",
+    "independent.py",
+    "peers.py",
+    "simulation",
+)
 _TOLD_APART = ("fedbandit", "builtins")  # by their sources and by the version of Python
 _CALLED = (FunctionType, property, classmethod, staticmethod, cached_property)
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__", "__func__", "fget", "func")
@@ -47,16 +57,21 @@ class Task:
     """One run: ``recipe`` plays ``rounds`` rounds of ``world``.
 
     ``setting``, ``algorithm`` and ``radius`` are labels and decide nothing but the key; ``trial``
-    counts the tapes of a setting from 0. A task is a value: it travels to a worker by pickle.
+    counts the tapes of a setting from 0. ``names`` are those in a spec: ``world`` and ``recipe``,
+    by which the points of a sweep belong together, and their kinds. ``own_source`` is a digest of
+    the module of an algorithm or world of one's own. A task is a value: it travels to a worker by
+    pickle.
     """
 
     setting: str
     algorithm: str
     radius: str
-    recipe: "Recipe" = field(compare=False)
+    recipe: "Recipe | Independent" = field(compare=False)
     world: NamedWorld = field(compare=False)
     rounds: int
     trial: int
+    names: Mapping[str, str] = field(default_factory=dict, compare=False)
+    own_source: str = field(default="", repr=False)
     key: str = field(init=False)
     """Digest of everything that decides the result: equal keys, equal records.
 
@@ -79,6 +94,13 @@ class Task:
                     fix="Give it a property params that returns a dict of plain values.",
                 )
             )
+        names = {
+            "world": self.setting,
+            "recipe": self.algorithm,
+            "world_kind": type(self.world).__name__,
+            "recipe_kind": self.recipe.name,
+        }
+        object.__setattr__(self, "names", {**names, **self.names})
         digest = hashlib.sha256(_canonical(self._identity()).encode()).hexdigest()
         object.__setattr__(self, "key", digest[:_KEY_DIGITS])
 
@@ -88,11 +110,12 @@ class Task:
 
     def _identity(self) -> dict[str, Any]:
         return {
-            "labels": [self.setting, self.algorithm, self.radius],
+            "labels": [self.setting, self.algorithm, self.radius, self.names],
             "trial": self.trial,
             "rounds": self.rounds,
             "checkpoints": CHECKPOINTS,
-            "recipe": [self.recipe.name, self.recipe.params],
+            "recipe": [self.recipe.name, self.recipe.params, *_own_code(self.recipe)],
+            "own": self.own_source,
             "world": [_class_identity(type(self.world)), self.world.params],
             "numpy": np.__version__,
             "compiler": compiler.version(),
@@ -124,13 +147,28 @@ def _python_files(parts: list[Traversable]) -> Iterator[tuple[str, bytes]]:
             yield part.name, part.read_bytes()
 
 
+def _own_code(recipe: "Recipe | Independent") -> list[object]:
+    """Return the code of a learner, or of the parts of a recipe, that is not fedbandit's."""
+    parts = getattr(recipe, "parts", None)
+    if parts is None:
+        learner = getattr(recipe, "learner", None)
+        return [_class_identity(learner)] if isinstance(learner, type) else [_content(learner)]
+    values = [getattr(parts, each.name) for each in fields(parts)]
+    foreign = [type(each) for each in values if _is_foreign(type(each))]
+    return [_class_identity(each) for each in foreign]
+
+
+def _is_foreign(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] not in _TOLD_APART
+
+
 def _class_identity(kind: type) -> list[object]:
-    """Return the name of a world's class and the code of it and its bases, except fedbandit's.
+    """Return the name of a class and the code of it and its bases, except fedbandit's.
 
     Code is both the source and what is loaded: a class typed at a prompt has no source, and a file
     may have changed since it was loaded.
     """
-    bases = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _TOLD_APART]
+    bases = [base for base in kind.__mro__ if _is_foreign(base)]
     code = [[_source(base), _loaded(base)] for base in bases]
     return [kind.__module__, kind.__qualname__, *code]
 

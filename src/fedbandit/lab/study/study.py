@@ -7,13 +7,13 @@ from pathlib import Path
 
 from fedbandit.core.checks import whole
 from fedbandit.lab.analysis.curves import Curves, curves
+from fedbandit.lab.analysis.tuning import FIRST_SEED, Choice, choose_radius, tuning_seeds
 from fedbandit.lab.runs.output import writable_directory
 from fedbandit.lab.runs.progress import progress_on
 from fedbandit.lab.runs.runner import Results, run_tasks
 from fedbandit.lab.runs.spec import NO_RADIUS
 from fedbandit.lab.runs.task import NamedWorld, Task
 from fedbandit.lab.study.settings import SETTINGS, Algorithm, Radius, Setting
-from fedbandit.lab.study.tuning import FIRST_SEED, Choice, choose_radius, tuning_seeds
 
 
 @dataclass(frozen=True)

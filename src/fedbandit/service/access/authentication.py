@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from fedbandit.service.access.attempts import Attempts
+from fedbandit.service.access.sessions import is_session, name_in, session_cookie
 from fedbandit.service.refusal import too_many, unauthorised
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store, Token
@@ -37,6 +38,7 @@ class Authentication:
         self._sought: dict[bytes, asyncio.Future[Token | None]] = {}
         self._seeking: asyncio.Task[None] | None = None
         self._used: dict[bytes, float] = {}
+        self._named: dict[str, tuple[float, Token | None]] = {}
 
     def knows(self, head: bytes) -> bool:
         """Return whether a request, by its head, has a token that was good once."""
@@ -106,6 +108,33 @@ class Authentication:
         if not opens(token, digest, model=model, agent=agent):
             self.forget(digest)
             raise unauthorised()
+
+    async def admit_session(self, cookie: str) -> None:
+        """Raise Refusal (401) unless a cookie is of a session whose admin's token is still good.
+
+        A token that was revoked, or is over, ends its sessions within ``remember_seconds``.
+        """
+        if self._settings.open:
+            return
+        name = name_in(cookie)
+        until, token = self._named.get(name, (0.0, None))
+        if name and until <= time.monotonic():
+            token = await self._ask(lambda: self._store.token_named(name))
+            if len(self._named) >= _REMEMBERED:
+                self._named.clear()
+            self._named[name] = time.monotonic() + self._settings.remember_seconds, token
+        admin = token is not None and opens(token, token.digest, model=None, agent=None)
+        if token is None or not admin or not is_session(cookie, token, now=time.time()):
+            raise unauthorised(admin=True)
+        self._used[token.digest] = time.time()
+
+    async def start_session(self, secret: str, guest: Guest | None) -> str:
+        """Return the cookie of a new session of an admin's token; raise Refusal if it is none."""
+        digest = await self.admit(secret, model=None, agent=None, guest=guest)
+        token = None if digest is None else self._remembered(digest) or await self._read(digest)
+        if token is None:
+            raise unauthorised(admin=True)
+        return session_cookie(token, now=time.time())
 
     def forget(self, digest: bytes) -> None:
         """Look into the store before this one is believed again."""

@@ -1,25 +1,24 @@
 """The coordinator over HTTP."""
 
 import asyncio
-import json
 import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
 from http import HTTPStatus
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from fedbandit import wire
 from fedbandit.service.coordinator import Coordinator
-from fedbandit.service.http.openapi import DESCRIPTION, page
+from fedbandit.service.http.board import board_routes
+from fedbandit.service.http.openapi import DESCRIPTION
 from fedbandit.service.metrics import CONTENT_TYPE
 from fedbandit.service.refusal import Refusal, failed, not_now
 from fedbandit.service.settings import Settings
@@ -27,8 +26,8 @@ from fedbandit.service.storage.contract import Store
 from fedbandit.service.tokens import bearer
 from fedbandit.terms import NAME_RULE, is_name
 from fedbandit.web import gate
+from fedbandit.web.docs_page import docs_routes
 from fedbandit.web.gate import guest_of
-from fedbandit.web.openapi import PAGE_HEADERS
 
 _AGENT = "/v1/models/{model}/agents/{agent}"
 _DRAINED = 2**20  # of a body that is refused, to let its sender read the answer
@@ -83,10 +82,10 @@ def watching_app(coordinator: Coordinator) -> Starlette:
 
 def _watching_routes(endpoints: "_Endpoints") -> list[BaseRoute]:
     return [
+        *board_routes(endpoints.coordinator),
         Route("/readyz", endpoints.ready, methods=["GET"]),
         Route("/metrics", endpoints.metrics, methods=["GET"]),
-        Route("/openapi.json", _openapi, methods=["GET"]),
-        Route("/docs", _docs, methods=["GET"]),
+        *docs_routes(DESCRIPTION),
     ]
 
 
@@ -102,11 +101,11 @@ class _Endpoints:
     """The endpoints that need the coordinator."""
 
     def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
+        self.coordinator = coordinator
 
     async def sync(self, request: Request) -> Response:
         """Merge an upload and answer with everything merged."""
-        started, coordinator = time.perf_counter(), self._coordinator
+        started, coordinator = time.perf_counter(), self.coordinator
         if coordinator.stopping:
             raise not_now("coordinator", "it is stopping")
         coordinator.turns.check_queue()
@@ -118,8 +117,9 @@ class _Endpoints:
                 body = await self._body(request, served.largest_body)
                 with coordinator.turns.waiting(len(body)):
                     answer = await coordinator.sync(served, agent, body, token=token)
-        except Refusal:
+        except Refusal as refusal:
             await coordinator.authentication.check(token, model=model, agent=agent)
+            coordinator.traffic.refused(model, agent, refusal)
             raise
         gate.admit(request.scope)  # if it had no token to show
         sent = answer.body
@@ -131,18 +131,21 @@ class _Endpoints:
             sent=len(sent),
             seconds=time.perf_counter() - started,
         )
+        coordinator.traffic.synced(model, merged=answer.merged, received=len(body), sent=len(sent))
         self._note(request, "sync", token, status=200, received=len(body), sent=len(sent))
         return Response(sent, media_type=wire.MEDIA_TYPE)
 
     async def state(self, request: Request) -> Response:
         """Tell an agent the recipe and everything merged."""
-        coordinator = self._coordinator
+        coordinator = self.coordinator
         model, agent, token = await self._admitted(request, asked_again=False)
         with coordinator.turns.talking(model, agent):
             served = await coordinator.served(model)
             asked = _have(request), _format(request), _since(request)
-            body = await coordinator.joined(served, agent, *asked)
+            told = await coordinator.joined(served, agent, *asked)
+        body = told.body
         gate.admit(request.scope)
+        coordinator.traffic.joined(model, agent, told)
         coordinator.metrics.count("fedbandit_states_total", model=model)
         coordinator.metrics.count("fedbandit_sent_bytes_total", len(body), model=model)
         self._note(request, "join", token, status=200, received=0, sent=len(body))
@@ -150,7 +153,7 @@ class _Endpoints:
 
     async def token(self, request: Request) -> Response:
         """Exchange an enrolment code, or a token, for a token whose digest the agent sends."""
-        coordinator, guest = self._coordinator, guest_of(request.scope)
+        coordinator, guest = self.coordinator, guest_of(request.scope)
         model, agent = request.path_params["model"], request.path_params["agent"]
         if coordinator.settings.open:
             raise Refusal(HTTPStatus.NOT_FOUND, "path", "no tokens are asked for here")
@@ -172,25 +175,25 @@ class _Endpoints:
 
     async def ready(self, _: Request) -> Response:
         """Say whether syncs would be answered now."""
-        await self._coordinator.ready()
+        await self.coordinator.ready()
         return JSONResponse({"ready": True})
 
     async def metrics(self, request: Request) -> Response:
         """Show the metrics, to admins."""
         secret = bearer(_header(request, b"authorization"))
         guest = guest_of(request.scope)
-        await self._coordinator.authentication.admit(secret, model=None, agent=None, guest=guest)
+        await self.coordinator.authentication.admit(secret, model=None, agent=None, guest=guest)
         gate.admit(request.scope)
-        return Response(await self._coordinator.metrics_text(), media_type=CONTENT_TYPE)
+        return Response(await self.coordinator.metrics_text(), media_type=CONTENT_TYPE)
 
     async def refuse(self, request: Request, error: Exception) -> Response:
         """Answer a request that was refused, once its body is read or was waited for."""
         if not isinstance(error, Refusal):
             raise error
         status = int(error.status)
-        self._coordinator.metrics.count("fedbandit_refused_total", status=str(status))
-        if self._coordinator.audit is not None:
-            self._coordinator.audit.refused(_address(request), status, error.field)
+        self.coordinator.metrics.count("fedbandit_refused_total", status=str(status))
+        if self.coordinator.audit is not None:
+            self.coordinator.audit.refused(_address(request), status, error.field)
         if error.status is not HTTPStatus.REQUEST_TIMEOUT:
             await _drain(request)
         return error.response()
@@ -207,15 +210,15 @@ class _Endpoints:
 
     async def fail(self, request: Request, error: Exception) -> Response:
         """Answer after a defect: the log gets the name of the error, the sender no detail."""
-        self._coordinator.metrics.count("fedbandit_refused_total", status="500")
+        self.coordinator.metrics.count("fedbandit_refused_total", status="500")
         _log.error("a %s failed: %s", request.method, type(error).__name__)
         return failed().response()
 
     def _note(self, request: Request, what: str, digest: bytes | None, **more: object) -> None:
         """Tell the audit log, if there is one, what was done."""
-        audit = self._coordinator.audit
+        audit = self.coordinator.audit
         if audit is not None:
-            who = {"token": self._coordinator.authentication.name_of(digest)} if digest else {}
+            who = {"token": self.coordinator.authentication.name_of(digest)} if digest else {}
             named = {name: request.path_params[name] for name in ("model", "agent")}
             audit.note(what, **{"from": _address(request)}, **named, **who, **more)
 
@@ -225,7 +228,7 @@ class _Endpoints:
         """Return model, agent and the digest of a token that is good for them."""
         model, agent = request.path_params["model"], request.path_params["agent"]
         secret = bearer(_header(request, b"authorization"))
-        token = await self._coordinator.authentication.admit(
+        token = await self.coordinator.authentication.admit(
             secret, model=model, agent=agent, asked_again=asked_again, guest=guest_of(request.scope)
         )
         if token is not None:
@@ -240,8 +243,8 @@ class _Endpoints:
             raise _too_large(most)
         chunks, size = [], 0
         try:
-            with self._coordinator.turns.arriving() as note:
-                async with asyncio.timeout(self._coordinator.settings.body_seconds):
+            with self.coordinator.turns.arriving() as note:
+                async with asyncio.timeout(self.coordinator.settings.body_seconds):
                     async for chunk in request.stream():
                         size += len(chunk)
                         if size > most:
@@ -261,20 +264,6 @@ class _Endpoints:
 
 async def _alive(_: Request) -> Response:
     return JSONResponse({"alive": True})
-
-
-async def _openapi(_: Request) -> Response:
-    return Response(_described()[0], media_type="application/json")
-
-
-async def _docs(_: Request) -> Response:
-    return HTMLResponse(_described()[1], headers=PAGE_HEADERS)
-
-
-@cache
-def _described() -> tuple[str, str]:
-    """Return the description in JSON and as a page; made once, since anybody may ask."""
-    return json.dumps(DESCRIPTION), page(DESCRIPTION)
 
 
 async def _drain(request: Request) -> None:

@@ -4,7 +4,9 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 
+import numpy as np
 from msgspec.structs import replace
 
 from fedbandit import wire
@@ -16,6 +18,7 @@ from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
 from fedbandit.service.models.deduplication import MergedUploads, UnreadableUploads
 from fedbandit.service.models.groups import as_told, group_of, told_moment
 from fedbandit.service.models.model import Served, server_at
+from fedbandit.service.models.progress import HOUR, MINUTE, merged_progress, start_of
 from fedbandit.service.models.quotas import (
     Exceeded,
     Spent,
@@ -57,6 +60,7 @@ class Committer:
         self._held: Server | None = None
         self._groups: dict[int, Server] = {}
         self._bytes, self._digest, self._told = b"", b"", b""
+        self._minute = 0
 
     def commit(self, batch: Sequence[CheckedSync]) -> list[Outcome]:
         """Merge, commit, and return an outcome for each sync; raise if it is not known.
@@ -106,6 +110,7 @@ class Committer:
         if not sorting.new:
             return outcomes
         keep_snapshot(locked, sorting.now)
+        moved = self._moved(locked, server, sorting.now)
         try:
             merge(self._served.recipe, server, sorting.new)
             self._merge_into_groups(locked, server, sorting)
@@ -113,7 +118,7 @@ class Committer:
             raise _Unsound(error) from error
         self._bytes = wire.encode(server.whole())
         version, count = server.version, server.count
-        merged, mass = sorting.merged, sorting.mass
+        merged, mass = sorting.told(version), sorting.mass
         if locked.model.history.by_agent:
             merged = keep_parts(self._served.recipe, locked, sorting.parts(), merged)
         locked.write(
@@ -125,7 +130,21 @@ class Committer:
             told=self._told or None,
         )
         self._digest = locked.digest
+        progress = merged_progress(sorting.sized, locked.model.limits)
+        locked.past.add_progress(sorting.now, replace_fields(progress, moved=moved))
         return outcomes
+
+    def _moved(self, locked: Locked, server: Server, now: float) -> float:
+        """Return how far the estimate went since it was marked last; mark it, once a minute."""
+        minute, before = start_of(now, MINUTE), self._minute
+        if minute == before:
+            return 0.0
+        self._minute = minute
+        if start_of(now, HOUR) != start_of(before, HOUR):
+            locked.past.fold_progress(now)
+        last, theta = np.frombuffer(locked.past.mark(), "<f8"), server.theta
+        locked.past.write_mark(theta.astype("<f8").tobytes())
+        return float(np.linalg.norm(theta - last)) if last.shape == theta.shape else 0.0
 
     def _merge_into_groups(self, locked: Locked, whole: Server, sorting: "_Sorting") -> None:
         """Merge each upload into its sender's group too, and work out what agents are told."""
@@ -173,7 +192,7 @@ class _Sorting:
     """Tells new uploads of a batch from copies, and from what is refused.
 
     ``new`` is what is to be merged, in order; ``merged`` are the senders' once that is done, and
-    ``mass`` is the model's. ``now`` is the time of the batch.
+    ``mass`` is the model's. ``sized`` is ``new`` with sizes. ``now`` is the time of the batch.
     """
 
     def __init__(
@@ -183,6 +202,7 @@ class _Sorting:
         self._version, self._count = server.version, server.count
         self._quotas, self.mass, self.now = locked.model.quotas, locked.model.mass, time.time()
         self._senders: list[str] = []
+        self.sized: list[tuple[Upload, int]] = []
         self._opened = locked.opened({each.token for each in batch if each.token is not None})
         self._before = locked.merged_uploads({each.agent for each in batch})
         self.new: list[Upload] = []
@@ -208,6 +228,7 @@ class _Sorting:
         if exceeded is not None:
             return over_quota(exceeded)
         version = self._take(agent, sync.upload, mass)
+        self.sized.append((sync.upload, checked.size))
         self._before[agent] = self.merged[agent] = before.noting(
             sync.life,
             born=sync.born,
@@ -218,8 +239,13 @@ class _Sorting:
             seen=self.now,
             mass=mass,
             spent=spent.plus(sync.upload.count),
+            rewards=sync.upload.statistics.rewards,
         )
         return self._answer(sync, merged=True, version=version)
+
+    def told(self, version: int) -> dict[str, MergedUploads]:
+        """Return what is to be noted of the senders, who are all told this version."""
+        return {agent: replace_fields(each, held=version) for agent, each in self.merged.items()}
 
     def parts(self) -> list[tuple[str, int, Upload]]:
         """Return what is to be merged, each with its sender and its version."""

@@ -106,7 +106,9 @@ def is_explained(matrix: Array, moment: Array, *, most: float, slack: float = UN
     return True
 
 
-def misfit(field: str, got: object, expected: str) -> InvalidMessage:
+_LOOK = "Look at the limits of the model and at what the agent was fed."
+
+
+def misfit(field: str, got: object, expected: str, *, fix: str = _LOOK) -> InvalidMessage:
     """Return the error for a field with a value that no observations within the limits give."""
-    fix = "Look at the limits of the model and at what the agent was fed."
     return InvalidMessage(complaint(field, got=got, expected=expected, fix=fix), field=field)

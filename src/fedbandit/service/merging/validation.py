@@ -32,6 +32,7 @@ import numpy as np
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.checking import check_sums, room_for_rounding
 from fedbandit.core.memory.lossy.fitted import Fitted
+from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Gram, Sketch
@@ -57,6 +58,9 @@ _PAIRED = 1.0 + 1e-10  # a tenth of what the core takes, so that sums do not cre
 _SINGLE = 1e-6  # for a moment that was rounded to float32
 _TRIMMED = 1.03  # narrow senders leave out rows below a hundredth of what is shed, twice at most
 _ROUND_OFF = 2.0**-53  # of one operation in float64
+_SEE_RECIPE = (
+    "The answer to joining has the recipe and its parameters; docs/wire.md says what follows."
+)
 _WORST_ROUND_OFF = 1e-9  # of the trace; more than that is not believed, whatever the count
 
 
@@ -152,37 +156,64 @@ def _check_rewards(rewards: Rewards, limits: Limits) -> None:
 
 def _check_form(served: Served, summary: object) -> None:
     """Raise InvalidMessage unless the summary has the kind and shape of the recipe's."""
+    d, wire = served.recipe.dimension, served.params.get("wire", "full")
     match summary, served.empty:
-        case Gram(matrix), Gram() as like:
-            fits, field = matrix.shape == like.matrix.shape, "upload.summary.matrix"
-            fits = fits and served.params.get("wire", "full") == "full"
-        case Triangle(width) as triangle, Gram() as like:
+        case Gram(matrix), Gram() if wire == "full":
+            _check_fits(matrix.shape == (d, d), "matrix", matrix.shape, f"{d} rows of {d} numbers")
+        case Triangle() as triangle, Gram() if wire != "full":
             _check_triangle(triangle)
-            fits, field = width == served.params.get("wire"), "upload.summary.width"
-            if triangle.dimension != like.dimension:
-                fits, field = False, "upload.summary.dimension"
+            _check_fits(triangle.dimension == d, "dimension", triangle.dimension, f"{d}")
+            _check_fits(triangle.width == wire, "width", triangle.width, f"{wire!r}")
         case ((Sketch() | Narrow() as sketch), Sketch() as like):
             _check_numbers(sketch)
-            automatic = served.params.get("sketch_size") == "auto"
-            size, field = sketch.size, "upload.summary.size"
-            fits = 2 <= size <= like.size if automatic else size == like.size
-            if sketch.dimension != like.dimension or len(sketch.rows) >= like.size:
-                fits, field = False, "upload.summary.rows"
-            elif (sketch.lost is None) != (like.lost is None):
+            _check_size(sketch, like, automatic=served.params.get("sketch_size") == "auto")
+            if (sketch.lost is None) != (like.lost is None):
                 got, expected = ("nil", "a number") if sketch.lost is None else (sketch.lost, "nil")
-                raise misfit("upload.summary.lost", got, expected)
-            elif isinstance(sketch, Narrow) and sketch.width != served.params.get("wire"):
-                fits, field = False, "upload.summary.width"
-        case ((LossyRows() | Fitted() as rows), LossyRows() as like):
-            rounds = served.params.get("wire") == "fitted"
-            fits, field = isinstance(rows, Fitted) == rounds, "upload.summary"
-            if rows.dimension != like.dimension:
-                fits, field = False, "upload.summary.rows"
+                raise misfit("upload.summary.lost", got, expected, fix=_SEE_RECIPE)
+            if isinstance(sketch, Narrow):
+                _check_fits(sketch.width == wire, "width", sketch.width, f"{wire!r}")
+        case ((LossyRows() | Fitted() as rows), LossyRows()) if isinstance(rows, Fitted) == (
+            wire == "fitted"
+        ):
+            shape, most = rows.rows.shape, _largest_size(served)
+            expected = f"fewer than {most} rows of {d} numbers, by the recipe's sketch_size"
+            _check_fits(shape[1] == d and shape[0] < most, "rows", shape, expected)
             _check_lossy(rows)
         case _, like:
-            raise misfit("upload.summary", _said(summary), f"a {type(like).__name__}")
+            raise misfit("upload.summary", _said(summary), _kind(like, wire), fix=_SEE_RECIPE)
+
+
+def _check_fits(fits: bool, name: str, got: object, expected: str) -> None:
     if not fits:
-        raise misfit(field, _said(summary), f"what {served.recipe!r} makes")
+        raise misfit(f"upload.summary.{name}", got, expected, fix=_SEE_RECIPE)
+
+
+def _check_size(sketch: Sketch | Narrow, like: Sketch, *, automatic: bool) -> None:
+    """Raise InvalidMessage unless a sketch has a size, and rows, that the recipe allows."""
+    size, (rows, length), d = sketch.size, sketch.rows.shape, like.dimension
+    fits = 2 <= size <= like.size if automatic else size == like.size
+    expected = f"a size from 2 to {like.size}" if automatic else f"{like.size}, its sketch_size"
+    _check_fits(fits, "size", size, expected)
+    expected = f"fewer rows than the size, {size}, each of {d} numbers"
+    _check_fits(rows < size and length == d, "rows", f"{rows} rows of {length}", expected)
+
+
+def _largest_size(served: Served) -> int:
+    """Return the largest sketch size of an upload with a bound for each coordinate."""
+    memory = served.recipe.parts.memory
+    return memory.size if isinstance(memory, LossyMemory) else 0
+
+
+def _kind(like: object, wire: str) -> str:
+    """Say which summary of docs/wire.md a recipe's uploads have."""
+    match like:
+        case Gram():
+            tag = "gram" if wire == "full" else "triangle"
+        case Sketch():
+            tag = "sketch" if wire == "float64" else "narrow"
+        case _:
+            tag = "rows" if wire == "float64" else "fitted"
+    return f"a {tag!r}, since the recipe's wire is {wire!r}"
 
 
 def _check_numbers(sketch: Sketch | Narrow) -> None:
@@ -261,17 +292,16 @@ def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
 def _said(summary: object) -> str:
     match summary:
         case Gram(matrix):
-            return f"a Gram matrix of shape {matrix.shape}"
+            return f"a 'gram' of shape {matrix.shape}"
         case Triangle(width) as triangle:
-            return f"a triangle of dimension {triangle.dimension} in {width}"
+            return f"a 'triangle' of dimension {triangle.dimension} in {width}"
         case Narrow() as narrow:
-            shape = narrow.rows.shape
-            return f"a sketch of size {narrow.size}, with rows of shape {shape} in {narrow.width}"
-        case Sketch(rows, _, size):
-            return f"a sketch of size {size}, with rows of shape {rows.shape}"
+            return f"a 'narrow' of rows of shape {narrow.rows.shape} in {narrow.width}"
+        case Sketch(rows):
+            return f"a 'sketch' of rows of shape {rows.shape}"
         case LossyRows() | Fitted() as lossy:
-            kind = "rounded to steps" if isinstance(lossy, Fitted) else "in float64"
-            return f"rows of shape {lossy.rows.shape} {kind}, with a bound for each coordinate"
+            tag = "fitted" if isinstance(lossy, Fitted) else "rows"
+            return f"a {tag!r} of rows of shape {lossy.rows.shape}"
         case _:
             return f"a {type(summary).__name__}"
 

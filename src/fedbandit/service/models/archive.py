@@ -2,7 +2,8 @@
 
 The file holds the recipe, the state, which uploads were merged (so that a copy stays a copy) and
 the hashes of the tokens (so that agents need no new ones), and the parts of a model that keeps
-those, or the sums of its groups, but no snapshots. It carries a checksum of itself.
+those, or the sums of its groups, and what became of it over time, but no snapshots. It carries a
+checksum of itself.
 """
 
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from fedbandit.service.models.model import (
     recipe_of,
     server_at,
 )
+from fedbandit.service.models.progress import Period
 from fedbandit.service.models.quotas import (
     NO_QUOTAS,
     NOTHING_SPENT,
@@ -31,8 +33,8 @@ from fedbandit.service.storage.contract import Archive, Model, Token
 from fedbandit.terms import check_limits, check_name
 from fedbandit.wire import Limits
 
-_MAGIC = b"fedbandit model 3\n"
-_OLDER = (b"fedbandit model 2\n", b"fedbandit model 1\n")
+_MAGIC = b"fedbandit model 4\n"
+_OLDER = (b"fedbandit model 3\n", b"fedbandit model 2\n", b"fedbandit model 1\n")
 _DIGEST = 32
 
 
@@ -74,6 +76,9 @@ class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spent: Spent = NOTHING_SPENT
     loose: int = 0
     quarantined: bool = False
+    rewards: int = 0
+    reward_total: float = 0.0
+    held: int = 0
 
 
 class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,6 +100,7 @@ class _Archive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens: list[_Token]
     parts: list[Part] = []
     groups: dict[int, bytes] = {}
+    periods: list[Period] = []
 
 
 def archive_bytes(archive: Archive) -> bytes:
@@ -116,6 +122,7 @@ def archive_bytes(archive: Archive) -> bytes:
             "tokens": [asdict(token) for token in archive.tokens],
             "parts": [asdict(part) for part in archive.parts],
             "groups": dict(archive.groups),
+            "periods": [asdict(period) for period in archive.periods],
         }
     )
     return _MAGIC + sha256(body).digest() + body
@@ -161,6 +168,7 @@ def _archive(wired: _Archive, name: str) -> Archive:
         tokens=tokens if name == wired.model.name else [],
         parts=wired.parts,
         groups=wired.groups,
+        periods=wired.periods,
     )
 
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from fedbandit.core.statistics import NO_REWARDS, Rewards
 from fedbandit.errors import InvalidMessage, InvalidState, complaint
 from fedbandit.service.models.quotas import NOTHING_SPENT, Spent
 
@@ -50,7 +51,9 @@ class MergedUploads:
     (bytes) are totals; ``seen`` is the time of the last upload, in seconds since 1970, ``since``
     that of the first. ``mass`` is what they added to the trace of V, ``spent`` what of the hourly
     quotas is used up. ``loose`` counts the parts that were not merged with earlier ones yet (see
-    ``history``). Of an agent that is ``quarantined`` nothing is merged.
+    ``history``). Of an agent that is ``quarantined`` nothing is merged. ``rewards`` and
+    ``reward_total``: number and sum of the rewards that it told of. ``held``: the version that it
+    was told last.
     """
 
     lives: Mapping[bytes, Life] = field(default_factory=dict)
@@ -65,6 +68,9 @@ class MergedUploads:
     spent: Spent = NOTHING_SPENT
     loose: int = 0
     quarantined: bool = False
+    rewards: int = 0
+    reward_total: float = 0.0
+    held: int = 0
 
     def copy_of(self, life: bytes, *, born: int, sequence: int) -> int | None:
         """Return None for a new upload; for a copy, the version that it was merged as, if known.
@@ -95,6 +101,7 @@ class MergedUploads:
         seen: float = 0.0,
         mass: float = 0.0,
         spent: Spent | None = None,
+        rewards: Rewards = NO_REWARDS,
     ) -> "MergedUploads":
         """Return a copy in which one more upload is merged, of so many observations and bytes.
 
@@ -118,15 +125,26 @@ class MergedUploads:
             since=self.since if self.uploads else seen,
             mass=self.mass + mass,
             spent=self.spent if spent is None else spent,
+            rewards=self.rewards + rewards.count,
+            reward_total=self.reward_total + rewards.total,
+            held=version,
         )
 
 
 def _forgotten(born: int, floor: int) -> str:
     expected = f"a life born at {floor} or later, or one of the {KEPT} that are remembered"
-    fix = "Join again as a new life; whether this upload was merged is no longer known."
+    fix = (
+        "Draw a new life and join again. If this upload was sent for the first time, send it as "
+        "number 1 of the new life; else drop it, since it may have been merged."
+    )
     return complaint("life", got=f"an unknown life born at {born}", expected=expected, fix=fix)
 
 
 def _unborn(born: int, known: int) -> str:
-    fix = "Send the number of lives that the answer to joining says."
-    return complaint("born", got=born, expected=f"a number from 0 to {known}", fix=fix)
+    expected = f"a number from 0 to {known}, the lives of this agent that the model knows"
+    fix = (
+        "This life is of a model that was deleted, or newer than the backup that was restored. "
+        "Draw a new life, join again, take the lives of the answer as its born, and send this "
+        "upload, which was not merged, as its number 1."
+    )
+    return complaint("born", got=born, expected=expected, fix=fix)

@@ -123,7 +123,15 @@ def forget_agent(locked: Locked, agent: str) -> Forgotten:
         _drop_later(past.snapshots(), past.drop_snapshots, parts[0].first)
     past.drop_parts(agent, after=-1, upto=None)
     blank = replace(
-        known, uploads=0, observations=0, received=0, mass=0.0, spent=NOTHING_SPENT, loose=0
+        known,
+        uploads=0,
+        observations=0,
+        received=0,
+        mass=0.0,
+        spent=NOTHING_SPENT,
+        loose=0,
+        rewards=0,
+        reward_total=0.0,
     )
     mass = max(0.0, locked.model.mass - known.mass)
     whole, groups = _rebuilt(locked, recipe)

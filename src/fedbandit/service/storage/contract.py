@@ -3,7 +3,8 @@
 A store is named by a URL: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or
 ``postgresql://user@host/database``. It keeps models, tokens (their hashes), for each agent of a
 model which uploads were merged, and the past of a model as far as that is kept. Its size depends on
-the number of models and agents, not on the number of uploads.
+the number of models and agents, not on the number of uploads; and it grows by one row for each day
+of a model.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Final, Protocol
 
 from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.history import HOURLY, History, Part, Snapshot
+from fedbandit.service.models.progress import Period, Progress, Refused, Traffic
 from fedbandit.service.models.quotas import NO_QUOTAS, Quotas
 from fedbandit.wire import Limits
 
@@ -91,6 +93,7 @@ class Archive:
     tokens: Sequence[Token]
     parts: Sequence[Part] = ()
     groups: Mapping[int, bytes] = field(default_factory=dict)
+    periods: Sequence[Period] = ()
 
 
 class Locked(Protocol):
@@ -197,6 +200,22 @@ class Past(Protocol):
         """
         ...
 
+    def add_progress(self, at: float, progress: Progress) -> None:
+        """Add to the sums of the minute that a time lies in (see ``models.progress``)."""
+        ...
+
+    def fold_progress(self, now: float) -> None:
+        """Fold periods that are too fine for their age into coarser ones."""
+        ...
+
+    def mark(self) -> bytes:
+        """Return the estimate that was marked last; no bytes if none was."""
+        ...
+
+    def write_mark(self, theta: bytes) -> None:
+        """Mark an estimate, in place of the one before."""
+        ...
+
 
 class Store(Protocol):
     """Models, merged uploads and tokens, durable.
@@ -255,6 +274,26 @@ class Store(Protocol):
         """Return how many uploads were merged by the records of all agents, by model."""
         ...
 
+    def periods(self, model: str) -> list[Period]:
+        """Return what became of a model over time, by start and span."""
+        ...
+
+    def totals(self) -> dict[str, Progress]:
+        """Return the sums over all periods, by model; models without any are left out."""
+        ...
+
+    def refusals(self, model: str) -> list[Refused]:
+        """Return what uploads of a model were refused for, the latest first."""
+        ...
+
+    def add_traffic(self, traffic: Sequence[Traffic]) -> None:
+        """Add what happened to models besides merging; models that are gone are left out.
+
+        Refusals are counted by status and field, and say the last agent, message and time. What
+        agents hold is raised to ``held``, but for those that never uploaded.
+        """
+        ...
+
     def archive(self, name: str) -> Archive:
         """Return a model with all that belongs to it."""
         ...
@@ -273,6 +312,10 @@ class Store(Protocol):
 
     def tokens(self) -> list[Token]:
         """Return all tokens, by model, agent and name; those of admins first."""
+        ...
+
+    def token_named(self, name: str) -> Token | None:
+        """Return the token with this name, or None."""
         ...
 
     def revoke(self, name: str) -> None:

@@ -1,20 +1,40 @@
-"""Schema changes, applied to a store in place when it is opened.
+"""The tables of a new store, and schema changes, applied to a store in place when it is opened.
 
-``MIGRATIONS[n]`` turns schema n into n + 1. To change the schema: raise ``SCHEMA``, change the
-tables in ``relational`` and add the step here. All steps run in one transaction that holds the row
+``MIGRATIONS[n]`` turns schema n into n + 1. To change the schema: raise ``SCHEMA``, add the step
+here and have ``create_tables`` take it too. All steps run in one transaction that holds the row
 with the schema's number, so of several processes that open a store at once one migrates it and the
 others wait. Coordinators of the older version have to be stopped before.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Final
 
 from fedbandit.errors import StoreError
 from fedbandit.service.models.model import current_fingerprint
 from fedbandit.service.storage.database import Database, Session
 from fedbandit.service.storage.past import add_past
+from fedbandit.service.storage.progress import add_progress
 
-SCHEMA: Final = 6
+SCHEMA: Final = 7
+_SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
+_TABLES = (
+    """CREATE TABLE IF NOT EXISTS models (
+        name TEXT PRIMARY KEY, incarnation TEXT NOT NULL, recipe TEXT NOT NULL,
+        params {blob} NOT NULL, fingerprint TEXT NOT NULL, arm_norm {real} NOT NULL,
+        reward {real} NOT NULL, most {integer} NOT NULL, version {integer} NOT NULL,
+        count {integer} NOT NULL, created {real} NOT NULL,
+        digest {blob} NOT NULL, state {blob} NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS tokens (
+        digest {blob} PRIMARY KEY, name TEXT NOT NULL UNIQUE, model TEXT, agent TEXT,
+        created {real} NOT NULL, expires {real}, used {real}, lifetime {real},
+        code {integer} NOT NULL DEFAULT 0)""",
+    """CREATE TABLE IF NOT EXISTS agents (
+        model TEXT NOT NULL, agent TEXT NOT NULL, known {integer} NOT NULL,
+        floor {integer} NOT NULL, uploads {integer} NOT NULL, observations {integer} NOT NULL,
+        received {integer} NOT NULL, seen {real} NOT NULL, lives {blob} NOT NULL,
+        PRIMARY KEY (model, agent)){clustered}""",
+)
 
 
 def _identify_by_what_decides(session: Session) -> None:
@@ -39,7 +59,24 @@ MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
     3: _identify_by_what_decides,
     4: add_past,
     5: _let_tokens_live,
+    6: add_progress,
 }
+
+
+def create_tables(database: Database) -> None:
+    """Create the tables of a new store; leave one that has a schema's number to ``migrate``."""
+    with database.session("write") as session:
+        words = asdict(session.dialect)
+        if session.dialect.alone:
+            session.run(session.dialect.alone)
+        session.run(_SCHEMA_TABLE.format(**words))
+        if session.run("SELECT version FROM fedbandit"):
+            return
+        for table in _TABLES:
+            session.run(table.format(**words))
+        add_past(session)
+        add_progress(session)
+        session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
 
 
 def migrate(

@@ -6,7 +6,9 @@ from typing import Final
 
 from fedbandit.errors import unknown
 from fedbandit.service.models.history import Part, Snapshot
+from fedbandit.service.models.progress import Progress
 from fedbandit.service.storage.database import Session
+from fedbandit.service.storage.progress import add_minute, fold, select_mark, write_mark
 
 _TABLES: Final = (
     """CREATE TABLE snapshots (
@@ -57,7 +59,8 @@ class SqlPast:
     """Snapshots and parts of a locked model. What each promises is in ``contract``."""
 
     def __init__(self, session: Session, name: str) -> None:
-        self._run, self._run_many, self._name = session.run, session.run_many, name
+        self._session, self._name = session, name
+        self._run, self._run_many = session.run, session.run_many
 
     def groups(self, snapshot: int | None = None) -> dict[int, bytes]:
         """Return the states of the groups."""
@@ -154,3 +157,19 @@ class SqlPast:
         if upto is not None:
             which, values = f"{which} AND last <= ?", [*values, upto]
         self._run(f"DELETE FROM parts WHERE {which}", values)
+
+    def add_progress(self, at: float, progress: Progress) -> None:
+        """Add to the sums of a minute."""
+        add_minute(self._session, self._name, at, progress)
+
+    def fold_progress(self, now: float) -> None:
+        """Fold periods that are too fine for their age."""
+        fold(self._session, self._name, now)
+
+    def mark(self) -> bytes:
+        """Return the estimate that was marked last."""
+        return select_mark(self._session, self._name)
+
+    def write_mark(self, theta: bytes) -> None:
+        """Mark an estimate."""
+        write_mark(self._session, self._name, theta)

@@ -3,12 +3,13 @@
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple
+from dataclasses import astuple
 from hashlib import sha256
 
 from fedbandit.errors import InvalidParameter, unknown
 from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.history import History
+from fedbandit.service.models.progress import Period, Progress, Refused, Traffic
 from fedbandit.service.models.quotas import Quotas
 from fedbandit.service.storage.contract import (
     MOST_TOKENS,
@@ -18,8 +19,16 @@ from fedbandit.service.storage.contract import (
     TooManyTokens,
 )
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey
-from fedbandit.service.storage.migrations import SCHEMA, migrate
-from fedbandit.service.storage.past import SqlPast, add_past
+from fedbandit.service.storage.migrations import create_tables, migrate
+from fedbandit.service.storage.past import SqlPast
+from fedbandit.service.storage.progress import TABLES as PROGRESS_TABLES
+from fedbandit.service.storage.progress import (
+    add_periods,
+    select_periods,
+    select_refusals,
+    select_totals,
+    write_traffic,
+)
 from fedbandit.service.storage.rows import (
     lives_of,
     merged_of,
@@ -31,24 +40,6 @@ from fedbandit.service.storage.rows import (
 from fedbandit.service.storage.rules import written_rules
 from fedbandit.wire import Limits
 
-_SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
-_TABLES = (
-    """CREATE TABLE IF NOT EXISTS models (
-        name TEXT PRIMARY KEY, incarnation TEXT NOT NULL, recipe TEXT NOT NULL,
-        params {blob} NOT NULL, fingerprint TEXT NOT NULL, arm_norm {real} NOT NULL,
-        reward {real} NOT NULL, most {integer} NOT NULL, version {integer} NOT NULL,
-        count {integer} NOT NULL, created {real} NOT NULL,
-        digest {blob} NOT NULL, state {blob} NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS tokens (
-        digest {blob} PRIMARY KEY, name TEXT NOT NULL UNIQUE, model TEXT, agent TEXT,
-        created {real} NOT NULL, expires {real}, used {real}, lifetime {real},
-        code {integer} NOT NULL DEFAULT 0)""",
-    """CREATE TABLE IF NOT EXISTS agents (
-        model TEXT NOT NULL, agent TEXT NOT NULL, known {integer} NOT NULL,
-        floor {integer} NOT NULL, uploads {integer} NOT NULL, observations {integer} NOT NULL,
-        received {integer} NOT NULL, seen {real} NOT NULL, lives {blob} NOT NULL,
-        PRIMARY KEY (model, agent)){clustered}""",
-)
 _MODEL = (
     "name, incarnation, recipe, params, fingerprint, "
     "arm_norm, reward, most, version, count, created, rules, mass, snapshot, set_back, told"
@@ -57,23 +48,23 @@ _TOKEN = "digest, name, model, agent, created, expires, used, lifetime, code"
 _TOKEN_INSERT = f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _AGENT = (
     "lives, known, floor, uploads, observations, received, seen, since, mass, "
-    "spent_observations, spent_uploads, spent_at, loose, quarantined"
+    "spent_observations, spent_uploads, spent_at, loose, quarantined, rewards, reward_total, held"
 )
 _AGENT_UPSERT = (
-    f"INSERT INTO agents (model, agent, {_AGENT}) VALUES ({', '.join('?' * 16)}) "
+    f"INSERT INTO agents (model, agent, {_AGENT}) VALUES ({', '.join('?' * 19)}) "
     "ON CONFLICT (model, agent) DO UPDATE SET "
     + ", ".join(f"{column} = excluded.{column}" for column in _AGENT.split(", "))
 )
 
 
 class SqlStore:
-    """Models, merged uploads, tokens and the past of models in seven tables."""
+    """Models, merged uploads, tokens, the past and the progress of models in ten tables."""
 
     def __init__(self, database: Database, *, create: bool) -> None:
         self._database = database
         try:
             if create:
-                _create_tables(database)
+                create_tables(database)
             migrate(database)
         except BaseException:
             database.close()
@@ -109,7 +100,7 @@ class SqlStore:
         """Delete a model and what belongs to it."""
         with self._database.session("write") as session:
             _select_model(session, name, lock=session.dialect.lock)
-            for table in ("agents", "tokens", "snapshots", "parts", "groups_of"):
+            for table in ("agents", "tokens", "snapshots", "parts", "groups_of", *PROGRESS_TABLES):
                 session.run(f"DELETE FROM {table} WHERE model = ?", (name,))
             session.run("DELETE FROM models WHERE name = ?", (name,))
 
@@ -138,6 +129,30 @@ class SqlStore:
             rows = session.run("SELECT model, SUM(uploads) FROM agents GROUP BY model")
         return {model: int(uploads) for model, uploads in rows}
 
+    def periods(self, model: str) -> list[Period]:
+        """Return what became of a model over time."""
+        with self._database.session("snapshot") as session:
+            _select_model(session, model)
+            return select_periods(session, model)
+
+    def totals(self) -> dict[str, Progress]:
+        """Return the sums over all periods, by model."""
+        with self._database.session("read") as session:
+            return select_totals(session)
+
+    def refusals(self, model: str) -> list[Refused]:
+        """Return what uploads of a model were refused for."""
+        with self._database.session("read") as session:
+            return select_refusals(session, model)
+
+    def add_traffic(self, traffic: Sequence[Traffic]) -> None:
+        """Add what happened to models besides merging."""
+        with self._database.session("write") as session:
+            lock = session.dialect.lock
+            for each in sorted(traffic, key=lambda some: (some.model, some.start)):
+                if session.run(f"SELECT 1 FROM models WHERE name = ?{lock}", (each.model,)):
+                    write_traffic(session, each)
+
     def archive(self, name: str) -> Archive:
         """Return a model with all that belongs to it."""
         with self._database.session("snapshot") as session:
@@ -150,6 +165,7 @@ class SqlStore:
                 tokens=[token_of(row) for row in tokens],
                 parts=list(SqlPast(session, name).all_parts()),
                 groups=SqlPast(session, name).groups(),
+                periods=select_periods(session, name),
             )
 
     def install(self, archive: Archive) -> None:
@@ -161,6 +177,7 @@ class SqlStore:
             past = SqlPast(session, archive.model.name)
             past.add_parts(archive.parts)
             past.write_groups(archive.groups)
+            add_periods(session, archive.model.name, archive.periods)
 
     def add_token(self, token: Token) -> None:
         """Add a token; its model has to exist."""
@@ -171,15 +188,17 @@ class SqlStore:
 
     def token(self, digest: bytes) -> Token | None:
         """Return the token with this digest, or None."""
-        with self._database.session("read") as session:
-            rows = session.run(f"SELECT {_TOKEN} FROM tokens WHERE digest = ?", (digest,))
-        return token_of(rows[0]) if rows else None
+        return self._token("digest", digest)
 
     def tokens(self) -> list[Token]:
         """Return all tokens; those of admins first."""
         with self._database.session("read") as session:
             tokens = [token_of(row) for row in session.run(f"SELECT {_TOKEN} FROM tokens")]
         return sorted(tokens, key=lambda each: (each.model or "", each.agent or "", each.name))
+
+    def token_named(self, name: str) -> Token | None:
+        """Return the token with this name, or None."""
+        return self._token("name", name)
 
     def revoke(self, name: str) -> None:
         """Delete a token by its name."""
@@ -219,6 +238,11 @@ class SqlStore:
     def close(self) -> None:
         """Close files and connections."""
         self._database.close()
+
+    def _token(self, column: str, value: object) -> Token | None:
+        with self._database.session("read") as session:
+            rows = session.run(f"SELECT {_TOKEN} FROM tokens WHERE {column} = ?", (value,))
+        return token_of(rows[0]) if rows else None
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[Session]:
@@ -285,21 +309,6 @@ class LockedModel:
             "UPDATE models SET arm_norm = ?, reward = ?, most = ?, rules = ? WHERE name = ?",
             (*astuple(limits), written_rules(quotas, history, self.model.groups), self.model.name),
         )
-
-
-def _create_tables(database: Database) -> None:
-    """Create the tables of a new store; leave one that has a schema's number to ``migrate``."""
-    with database.session("write") as session:
-        words = asdict(session.dialect)
-        if session.dialect.alone:
-            session.run(session.dialect.alone)
-        session.run(_SCHEMA_TABLE.format(**words))
-        if session.run("SELECT version FROM fedbandit"):
-            return
-        for table in _TABLES:
-            session.run(table.format(**words))
-        add_past(session)
-        session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
 
 
 def _make_room_for_token(session: Session, model: str | None, agent: str) -> None:

@@ -33,9 +33,10 @@ def lives_of(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
 
 def merged_of(lives: Mapping[bytes, Life], *values: Any) -> MergedUploads:
     """Return the merged uploads of an agent from its row."""
-    *totals, observations, uploads, at, loose, quarantined = values
+    *totals, observations, uploads, at, loose, quarantined, rewards, total, held = values
     spent = Spent(observations, uploads, at)
-    rest = {"spent": spent, "loose": loose, "quarantined": bool(quarantined)}
+    rest: dict[str, Any] = {"spent": spent, "loose": loose, "quarantined": bool(quarantined)}
+    rest |= {"rewards": rewards, "reward_total": total, "held": held}
     return MergedUploads(lives, *totals, **rest)
 
 
@@ -46,7 +47,8 @@ def merged_values(merged: MergedUploads) -> tuple[Any, ...]:
     packed, spent = msgspec.msgpack.encode(lives), merged.spent
     known = (packed, merged.known, merged.floor, *counts, merged.seen, merged.since, merged.mass)
     drains = (spent.observations, spent.uploads, spent.at)
-    return (*known, *drains, merged.loose, int(merged.quarantined))
+    shown = (merged.rewards, merged.reward_total, merged.held)
+    return (*known, *drains, merged.loose, int(merged.quarantined), *shown)
 
 
 def model_of(row: Sequence[Any]) -> Model:

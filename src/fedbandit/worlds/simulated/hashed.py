@@ -22,7 +22,7 @@ class Hashed:
     Every round a user with ``fields`` attributes, each of ``values`` values, uniform at random,
     is shown ``arms`` different ones of ``items`` items; item i is of category i mod ``categories``.
     Arms are those that the sidecar makes of the context ``{"user": {"a0": "3", "a1": "5", ...}}``
-    and the action ``{"item": {"id": "12", "category": "2"}}`` (``fedbandit.edge.features``): of
+    and the action ``{"item": {"id": "12", "category": "2"}}`` (``fedbandit.features.hashed``): of
     length 1, with a constant and all interactions, and collisions where pairs share a place. The
     active agent is uniform at random.
 

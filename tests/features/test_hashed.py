@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbandit.edge.features import arm_of, features_of, unscaled_arm
 from fedbandit.errors import InvalidArms
+from fedbandit.features.hashed import arm_of, features_of, unscaled_arm
 
 WORD = 2**64
 

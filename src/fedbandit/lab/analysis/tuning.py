@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from fedbandit.lab.analysis.curves import Curves, pick
 from fedbandit.lab.analysis.statistics import Estimate, estimate
+from fedbandit.lab.runs.spec import FIRST_TUNING_SEED
 
-FIRST_SEED = 1_000_000
+FIRST_SEED = FIRST_TUNING_SEED
 """Tuning trials have seeds from here on; reported trials have smaller ones."""
 
 

@@ -3,11 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbandit.lab.analysis.curves import curves
+from fedbandit.lab.analysis.tuning import FIRST_SEED, Choice, choose_radius
 from fedbandit.lab.paper.algorithms import PAPER_ALGORITHMS
 from fedbandit.lab.paper.classes import classes_seen
 from fedbandit.lab.study.settings import SETTINGS, Setting
 from fedbandit.lab.study.study import FULL, Size, Study
-from fedbandit.lab.study.tuning import FIRST_SEED, Choice, choose_radius
 from tests.lab.made_runs import made_trials
 
 GRID = FULL.grid

@@ -1,0 +1,1 @@
+"""Commands about this program: what it can do, completion by the shell, what is wrong here."""

@@ -1,0 +1,37 @@
+"""``fedbandit model warm``: past observations into a model."""
+
+import sys
+from argparse import Namespace
+
+from fedbandit.cli.command import Add, Command
+from fedbandit.cli.commands.log import add_logs
+from fedbandit.cli.options import add_audit, add_store, audited, opened_store
+
+
+def _define(add: Add) -> None:
+    add("name", metavar="NAME", help="name of the model")
+    add_logs(add)
+    add_store(add)
+    add_audit(add)
+
+
+def _warm(arguments: Namespace) -> None:
+    from fedbandit.logs import read
+    from fedbandit.offline.policies import arms_of
+    from fedbandit.service.models.model import recipe_of
+    from fedbandit.service.warming import warm
+
+    logs = read(arguments.logs)
+    with opened_store(arguments) as store:
+        recipe = recipe_of(store.model(arguments.name))
+        done = warm(store, arguments.name, logs, arms=arms_of(recipe))
+    audited(
+        arguments, "model warmed", model=arguments.name, agent=done.agent, observations=done.new
+    )
+    print(f"{arguments.name}: {done.new:,} observations merged as {done.agent}", end="")
+    print(f"; {done.before:,} were there already" if done.before else "")
+    for line in logs.tally.sentences():
+        print(line, file=sys.stderr)
+
+
+WARM = Command("warm", "Merge the observations of logs into a model, once.", _define, _warm)

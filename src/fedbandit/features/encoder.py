@@ -1,0 +1,137 @@
+"""The encoder of one model: arms from a context and actions, and what it has seen of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from fedbandit.errors import InvalidArms, complaint
+from fedbandit.features.flat import Found, flat
+from fedbandit.features.hashed import Array, Named, Term, arm_of, features_of, named, terms_of
+from fedbandit.features.seen import Report, Seen
+from fedbandit.features.spec import PLAIN, Features
+from fedbandit.features.tables import actions_of, context_of
+
+MOST_FEATURES: Final = 1000
+MOST_PAIRS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """The arms (K x d) of a decision, the ids of its actions, and the names behind the arms.
+
+    ``given``: the features of the context, and those of each action, as they came.
+    """
+
+    arms: Array
+    ids: tuple[str | None, ...]
+    context: Named
+    actions: tuple[Named, ...]
+    features: Features
+    given: tuple[object, tuple[object, ...]] = (None, ())
+
+    def terms(self, action: int) -> list[Term]:
+        """Return the terms whose sum is the arm of an action."""
+        dimension = self.arms.shape[1]
+        return terms_of(self.context, self.actions[action], dimension, self.features)
+
+
+class Encoder:
+    """Makes arms of named features, for a model of this dimension. Thread-safe.
+
+    ``features``: the model's encoding; None for models without one, whose features are taken as
+    they come.
+    """
+
+    def __init__(self, features: Features | None, dimension: int) -> None:
+        self._features, self._dimension = features or PLAIN, dimension
+        self._seen = Seen(self._features, dimension)
+
+    def encode(self, context: object, actions: object) -> Encoded:
+        """Return arms for a context and actions; raise InvalidArms for what cannot be features.
+
+        ``context``: a dict, nested or not, a list of dicts, or a frame or Series with one row.
+        ``actions``: a list of dicts or a frame; what is under ``"id"`` names the action.
+        """
+        rows = actions_of(actions, self._features)
+        ids = [_id_of(row, k) for k, row in enumerate(rows)]
+        bare = [{name: each for name, each in row.items() if name != "id"} for row in rows]
+        features: list[object] = [
+            None if name is not None and not row else row
+            for name, row in zip(ids, bare, strict=True)
+        ]
+        return self.encode_named(context_of(context, self._features), ids, features)
+
+    def encode_named(
+        self,
+        context: object,
+        ids: Sequence[str | None],
+        actions: Sequence[object],
+        *,
+        fields: tuple[str, str] = ("context", "actions"),
+    ) -> Encoded:
+        """Return arms for actions whose ids are given; without features, the id is the feature.
+
+        ``fields``: what errors call context and actions.
+        """
+        self._check_ids(ids, fields[1])
+        known = features_of(context, field=fields[0], features=self._features)
+        made = tuple(
+            self._action(name, k, given, fields[1])
+            for k, (name, given) in enumerate(zip(ids, actions, strict=True))
+        )
+        most = max(len(known), *map(len, made))
+        if most > MOST_FEATURES or len(known) * sum(map(len, made)) > MOST_PAIRS:
+            expected = (
+                f"at most {MOST_FEATURES} of an action or the context, and {MOST_PAIRS:,} pairs"
+            )
+            got, fix = f"up to {most} features", "Send fewer features or actions."
+            raise InvalidArms(complaint(fields[1], got=got, expected=expected, fix=fix))
+        arms = np.stack([arm_of(known, each, self._dimension, self._features) for each in made])
+        self._seen.note(known, made)
+        given = context, tuple(actions)
+        return Encoded(arms, tuple(ids), known, made, self._features, given)
+
+    def report(self) -> Report:
+        """Return what was seen so far: terms, collisions, what did not fit, what drowns others."""
+        return self._seen.report()
+
+    def terms(self) -> dict[str, tuple[int, float]]:
+        """Return place and sign of every term that was seen, by name."""
+        return self._seen.terms()
+
+    def _action(self, name: str | None, k: int, given: object, field: str) -> Named:
+        who = f"{field}, {k if name is None else repr(name)}"
+        own = [] if name is None else [Found("id", f"id={name}", 1.0)]
+        if given is None:
+            return named(own)
+        found = flat(given, self._features, field=who)
+        return named(found + own if self._features.id else found)
+
+    def _check_ids(self, ids: Sequence[str | None], field: str) -> None:
+        told = [each for each in ids if each is not None]
+        if len(set(told)) < len(told):
+            fix = "Give every action its own id."
+            raise InvalidArms(
+                complaint(field, got="the same id twice", expected="ids that differ", fix=fix)
+            )
+        if self._features.id and len(told) < len(ids):
+            fix = "Add an 'id' to every action."
+            expected = "ids, which are features of this model"
+            raise InvalidArms(
+                complaint(field, got="an action without id", expected=expected, fix=fix)
+            )
+
+
+def _id_of(row: Mapping[str, Any], k: int) -> str | None:
+    given = row.get("id")
+    if isinstance(given, np.generic):
+        given = given.item()
+    if given is None or isinstance(given, str):
+        return given
+    if isinstance(given, int) and not isinstance(given, bool):
+        return str(given)
+    fix = "Give a text, a whole number or none."
+    got = f"{given!r:.40} as the id of action {k}"
+    raise InvalidArms(complaint("actions", got=got, expected="a text or a whole number", fix=fix))

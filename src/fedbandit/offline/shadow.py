@@ -1,0 +1,188 @@
+"""Shadow mode: another program decides, the agent says what it would have done.
+
+At each rewarded decision the other program, the *baseline*, took an arm with probability p and got
+r. The agent would have taken each arm with the probabilities q, and expected the means m before it
+saw r. So m + w (r - m of what was done), with w = q / p of what was done, estimates what the agent
+would have earned: the doubly robust estimate, with a model that has never seen the row.
+
+If the baseline leaves something to chance, so that its p are below 1 and what the agent prefers is
+taken now and then, that is unbiased whatever the model (*weights*). If it does not, there is no
+such evidence where the two disagree: there the estimate is the agent's model alone, and its
+interval is widened by the model's own uncertainty (*model*).
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Literal
+
+import numpy as np
+
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.logs.event import Event
+from fedbandit.offline.estimates import LEAST_REWARDED, LEAST_ROWS, Weighed
+
+BLOCK = 500
+BLOCKS = 20
+"""What is reported is over the latest 20 blocks of 500 rewarded decisions: agents get better."""
+
+Basis = Literal["none", "weights", "model"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shadow:
+    """How the agent compares with the baseline, over the latest 10,000 rewarded decisions.
+
+    ``decisions`` and ``rewarded``: how many there were. ``agreement``: the probability that the
+    agent would have done the same, on average. ``baseline``: the baseline's mean reward.
+    ``gain``: what the agent would have earned more a decision, with its 95 % interval; ``basis``:
+    where that comes from. ``safe``: whether the interval begins at 0 or above and there is enough
+    to conclude from.
+    """
+
+    decisions: int = 0
+    rewarded: int = 0
+    agreement: float = 0.0
+    baseline: float = 0.0
+    gain: float = 0.0
+    gain_low: float = 0.0
+    gain_high: float = 0.0
+    basis: Basis = "none"
+    safe: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """What it comes to, in words."""
+        if self.basis == "none":
+            return f"Too little to tell: {self.rewarded} rewarded decisions, {LEAST_ROWS} needed."
+        told = (
+            f"The agent agrees with the baseline in {100 * self.agreement:.0f} % of decisions. It "
+            f"would have earned {self.gain:+.3g} a decision ({self.gain_low:+.3g} to "
+            f"{self.gain_high:+.3g}) against the baseline's {self.baseline:.3g}."
+        )
+        if self.basis == "model":
+            told += " Where they disagree that is its own model's word: the baseline leaves nothing"
+            told += " to chance."
+        return told + (" It is safe to switch." if self.safe else " It is not safe to switch yet.")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known of a decision before its reward comes.
+
+    ``weight``: q / p of what was done; ``same``: q of it; ``expected``: m over q; ``predicted``: m
+    of what was done; ``doubt``: the model's uncertainty about what the agent would do otherwise.
+    """
+
+    weight: float
+    same: float
+    expected: float
+    predicted: float
+    doubt: float
+
+    @classmethod
+    def of(cls, done: int, probability: float, own: Array, means: Array, bonus: Array) -> "Seen":
+        """Return it for the arm that was done, with its probability; arrays are of length K."""
+        otherwise = own.copy()
+        otherwise[done] = 0.0
+        return cls(
+            float(own[done]) / probability,
+            float(own[done]),
+            float(own @ means),
+            float(means[done]),
+            float(otherwise @ bonus),
+        )
+
+
+class ShadowScore:
+    """Compares decisions with what the agent would have done. Thread-safe.
+
+    At most ``most`` decisions wait for their rewards.
+    """
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._most, self._lock = most, Lock()
+        self._waiting: OrderedDict[str, Seen] = OrderedDict()
+        self._blocks: deque[_Block] = deque([_Block()], maxlen=BLOCKS)
+        self._decisions = self._rewarded = 0
+
+    def decided(self, id: str, seen: Seen) -> None:
+        """Remember a decision until its reward comes."""
+        with self._lock:
+            self._decisions += 1
+            self._waiting[id] = seen
+            if len(self._waiting) > self._most:
+                self._waiting.popitem(last=False)
+
+    def rewarded(self, id: str, reward: float) -> None:
+        """Count a decision's reward; one that was made otherwise is ignored."""
+        with self._lock:
+            seen = self._waiting.pop(id, None)
+            if seen is None:
+                return
+            self._rewarded += 1
+            if self._blocks[-1].full:
+                self._blocks.append(_Block())
+            self._blocks[-1].rows.append(
+                (reward, seen.weight, seen.expected, seen.predicted, seen.same, seen.doubt)
+            )
+
+    def report(self) -> Shadow:
+        """Return how the two compare now."""
+        with self._lock:
+            rows = [row for block in self._blocks for row in block.rows]
+            decisions, rewarded = self._decisions, self._rewarded
+        if not rows:
+            return Shadow(decisions=decisions)
+        return _report(np.array(rows), decisions, rewarded)
+
+
+class _Block:
+    """Up to 500 rows, dropped together when they are old."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[float, ...]] = []
+
+    @property
+    def full(self) -> bool:
+        return len(self.rows) >= BLOCK
+
+
+def _report(rows: Array, decisions: int, rewarded: int) -> Shadow:
+    reward, weight, expected, predicted, same, doubt = rows.T
+    weighed = Weighed()
+    weighed.add(reward, weight, expected, predicted)
+    found = weighed.estimate("dr")
+    supported = found.supported and not bool((weight == same).all() and (same < 1.0).any())
+    big = len(rows) >= LEAST_ROWS and int((reward != 0.0).sum()) >= LEAST_REWARDED
+    enough = big and (found.effective >= LEAST_ROWS if supported else True)
+    wider = 0.0 if supported else float(doubt.mean())
+    low, high = found.gain_low - wider, found.gain_high + wider
+    return Shadow(
+        decisions=decisions,
+        rewarded=rewarded,
+        agreement=float(same.mean()),
+        baseline=float(reward.mean()),
+        gain=found.gain if enough else 0.0,
+        gain_low=low if enough else 0.0,
+        gain_high=high if enough else 0.0,
+        basis=("weights" if supported else "model") if enough else "none",
+        safe=enough and low >= 0.0,
+    )
+
+
+def shadow_of(events: Iterable[Event]) -> Shadow:
+    """Return the same from a log of shadow decisions; others in it are left out.
+
+    A log has no uncertainties, so where it rests on the model the interval is narrower than the
+    agent's own.
+    """
+    score = ShadowScore()
+    for event in events:
+        if event.own is not None and event.means is not None:
+            none = np.zeros(len(event.own))
+            seen = Seen.of(event.chosen, event.probability, event.own, event.means, none)
+            score.decided(event.id, seen)
+            score.rewarded(event.id, event.reward)
+    return score.report()

@@ -1,0 +1,1 @@
+"""The board: pages that show how models do, and what they show."""

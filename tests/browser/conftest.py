@@ -1,0 +1,103 @@
+"""A real browser, and a coordinator in a process of its own with a small fleet behind it."""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+import fedbandit as fb
+from tests.service.running import Process, make_model, make_token, start
+
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+D = 8
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, or the one that CHROMIUM names."""
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    assert path, "These tests need Chromium. Install it (tools/chromium), or name it in CHROMIUM."
+    with sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=path, args=FLAGS.split())
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of its own, that fails a test if a script of it fails or it asks another host."""
+    context = browser.new_context()
+    opened, trouble = context.new_page(), list[str]()
+    opened.on("pageerror", lambda error: trouble.append(str(error)))
+    opened.on(
+        "request",
+        lambda asked: (
+            None
+            if asked.url.startswith(("http://127.0.0.1:", "data:", "blob:"))
+            else trouble.append(asked.url)
+        ),
+    )
+    yield opened
+    context.close()
+    assert trouble == []
+
+
+@dataclass
+class Stage:
+    """A coordinator that can be killed and started again, and agents that go on throughout."""
+
+    url: str
+    admin: str
+    process: Process
+    tokens: dict[str, str]
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def address(self) -> str:
+        return self.process.address
+
+    def start_again(self) -> None:
+        """Start the coordinator at the address that it had."""
+        self.process = start(self.url, listen=self.process.address.removeprefix("http://"))
+
+    def play(self, agent: str, seed: int) -> None:
+        """Decide and learn until the stage is closed."""
+        rng, address = np.random.default_rng(seed), self.address
+        with fb.connect(address, model="news", agent=agent, token=self.tokens[agent]) as connected:
+            while not self.stopping.is_set():
+                arms = rng.normal(size=(4, D))
+                arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+                decision = connected.decide(arms)
+                reward = 0.5 + 0.4 * arms[decision.index, 0] + 0.05 * rng.normal()
+                connected.reward(decision.id, float(np.clip(reward, 0.0, 1.0)))
+                time.sleep(0.01)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    url = f"sqlite:///{tmp_path}/stage.db"
+    make_model(url, "news", fb.FSCLB(dimension=D, sketch_size=4, agents=3))
+    make_model(url, "idle", fb.FSCLB(dimension=D, sketch_size=4, agents=3))
+    names = ("phone-1", "phone-2", "till-3")
+    tokens = {name: make_token(url, model="news", agent=name) for name in names}
+    made = Stage(url, make_token(url, model=None, agent=None), start(url), tokens)
+    fleet = [
+        threading.Thread(target=made.play, args=(name, seed)) for seed, name in enumerate(names)
+    ]
+    for each in fleet:
+        each.start()
+    yield made
+    made.stopping.set()
+    for each in fleet:
+        each.join(60)
+    made.process.kill()

@@ -1,0 +1,1 @@
+"""The command line: help, errors, JSON, completion, doctor, quickstart."""
