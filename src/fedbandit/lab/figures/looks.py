@@ -28,6 +28,7 @@ LOOKS: Mapping[str, Look] = {
     "FSCLB.lean": Look("#332288", (0, (9.0, 1.5)), 2.4, 4),
     "FedLinUCB": Look("#0072B2", "-", 3.0),
     "FedLinUCB (published)": Look("#56B4E9", (0, (4.0, 2.0)), 1.6),
+    "FSCLB (buffered)": Look("#117733", (0, (4.0, 1.0, 1.0, 1.0)), 1.6),
     "Random": Look("#7A7A7A", (0, (1.0, 1.5))),
     "AsyncLinUCB": Look("#009E73", (0, (6.0, 1.5))),
     "DisLinUCB": Look("#CC79A7", (0, (6.0, 1.5, 1.0, 1.5))),
@@ -43,7 +44,7 @@ OTHER_DASHES: tuple[LineStyle, ...] = (
     (0, (10.0, 2.0)),
     "-",
 )
-SPARE_COLOURS = ("#117733", "#AA4499", "#999933", "#661100", "#6699CC")
+SPARE_COLOURS = ("#DDCC77", "#AA4499", "#999933", "#661100", "#6699CC")
 
 
 def namer(panels: Sequence[Sequence[Curves]]) -> Callable[[Curves], str]:
