@@ -13,7 +13,7 @@ import numpy as np
 
 from fedbandit.core.kernels.compiler import kernel, long_kernel
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.kernels.tridiagonal import largest, padded, tridiagonalise, turn_back
+from fedbandit.core.kernels.tridiagonal import tridiagonalise, turn_back
 
 _EPSILON = 2.220446049250313e-16
 _TINY = 1e-60  # least size of a pivot, in a matrix whose largest entry is 1
@@ -24,7 +24,6 @@ _MOST_STEPS = 8  # of Rayleigh quotient iteration
 _ALIKE = 1e-3  # largest cosine of two vectors that are made orthogonal
 
 
-@long_kernel
 def separate_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
     """Return the first count + 1 eigenvalues (n at most), largest first, and ``count`` vectors.
 
@@ -33,23 +32,17 @@ def separate_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
     NaN if eigenvalues are too close to each other. Cost O(n^3), most of it to get tridiagonal.
     """
     n = len(matrix)
-    scale = max(largest(matrix), 1e-300)
-    diagonal, beside, taus, reflectors = tridiagonalise(matrix, 1.0 / scale)
+    scale = max(float(matrix.diagonal().max()), 1e-300)
+    diagonal, beside, taus, reflectors = tridiagonalise.run(matrix, 1.0 / scale)
     wanted = min(count + 1, n)
-    low, high, floor, found = brackets(diagonal, beside, wanted)
-    values = np.full(wanted, np.nan)
-    leading = np.zeros((count, padded(n)))
+    low, high, floor, found = brackets.run(diagonal, beside, wanted)
+    values, leading = np.full(wanted, np.nan), np.zeros((count, reflectors.shape[1]))
     if found >= 0:
         roots = 0.5 * (low[:found] + high[:found])
-        if polished(diagonal, beside, roots, low, high, leading):
-            for j in range(wanted):
-                values[j] = scale * (roots[j] if j < found else floor)
-            turn_back(reflectors, taus, leading[: min(count, found)])
-    vectors = np.empty((count, n))
-    for j in range(count):
-        for i in range(n):
-            vectors[j, i] = leading[j, i]
-    return values, vectors
+        if polished.run(diagonal, beside, roots, low, high, leading):
+            values[:found], values[found:] = scale * roots, scale * floor
+            turn_back.run(reflectors, taus, leading[:found])
+    return values, np.ascontiguousarray(leading[:, :n])
 
 
 @kernel
@@ -70,7 +63,7 @@ def count_above(
             above[j] += 1.0 if pivot > 0.0 else 0.0
 
 
-@kernel
+@long_kernel
 def brackets(diagonal: Array, beside: Array, wanted: int) -> tuple[Array, Array, float, int]:
     """Return intervals with one eigenvalue each, largest first, and how many there are.
 
@@ -135,7 +128,7 @@ def are_apart(low: Array, high: Array, found: int, floor: float) -> bool:
     return True
 
 
-@kernel
+@long_kernel
 def polished(
     diagonal: Array, beside: Array, roots: Array, low: Array, high: Array, vectors: Array
 ) -> bool:

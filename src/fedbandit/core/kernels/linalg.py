@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandit.core.kernels.compiler import kernel, kernel_or
+from fedbandit.core.kernels.compiler import kernel_or
 
 Array = NDArray[np.float64]
 
@@ -81,7 +81,6 @@ def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, she
         return float(np.log(raised).sum()) - sketch_logdet(squares, ridge, rows.shape[1])
 
 
-@kernel
 def _growth_by_cholesky(
     rows: Array, squares: Array, ridge: float, pending: Array, shed: float
 ) -> float:

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from fedbandit.core.kernels.compiler import kernel
+from fedbandit.core.kernels.compiler import kernel, long_kernel
 from fedbandit.core.kernels.linalg import Array
 
 _NOTHING = 1e-50  # counts as 0 in a matrix whose largest entry is 1; its square does not underflow
 _STRIDE = 16  # numbers that a compiled loop handles at once; rows are padded to a multiple of it
 
 
-@kernel
+@long_kernel
 def tridiagonalise(matrix: Array, factor: float) -> tuple[Array, Array, Array, Array]:
     """Bring a symmetric matrix, scaled, to tridiagonal form by n - 2 reflections I - tau v v^T.
 
@@ -93,7 +93,7 @@ def reflection(row: Array, start: int, end: int, v: Array) -> tuple[float, float
     return (beta - head) / beta, beta
 
 
-@kernel
+@long_kernel
 def turn_back(reflectors: Array, taus: Array, vectors: Array) -> None:
     """Apply the reflections of ``tridiagonalise``, last first, to rows in place. Cost O(n^3).
 
