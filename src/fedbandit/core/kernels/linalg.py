@@ -167,11 +167,12 @@ def fits(x: Array, reward: float) -> bool:
 
 def append_row_numpy(rows: Array, filled: int, moment: Array, x: Array, reward: float) -> float:
     """Do what ``append_row`` does, by numpy."""
-    if not fits(x, reward):
+    square = float(x @ x)
+    if not square * max(1.0, reward * reward) < LARGEST:
         return -1.0
     rows[filled] = x
     moment += reward * x
-    return float(x @ x)
+    return square
 
 
 @kernel_or(append_row_numpy)

@@ -60,7 +60,7 @@ class PendingLossy:
 
     def play(self, tape: Tape, /) -> int:
         """Absorb the rounds of a tape that need no more than a row each; return how many."""
-        if self._filled == len(self._rows):
+        while len(self._rows) < min(self._filled + len(tape.arms), self._capacity):
             self._make_room()
         room = min(len(self._rows), self._capacity - 1)
         if room <= self._filled:
