@@ -1,13 +1,18 @@
 """Regret of UCB, Thompson sampling and a mixture on the paper's settings, with late rewards too.
 
 Usage: python benchmarks/choices.py [ROUNDS [TRIALS]]. Prints a Markdown table. FSCLB with the
-paper's sketch sizes and ten agents; rewards are observed in batches, every 1, 100 or 1,000 rounds.
-Each choice has the radius of RADII that did best at the same batch size on two other seeds.
+paper's sketch sizes and ten agents, and a world whose arms stay the same; rewards are observed in
+batches, every 1, 100 or 1,000 rounds. Each choice has the radius of RADII that did best at the same
+batch size on two other seeds.
 """
 
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from statistics import mean, stdev
+
+import numpy as np
 
 import fedbandit as fb
 from fedbandit.core.agent import Agent
@@ -20,6 +25,42 @@ RADII = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 TUNING_SEEDS = (1001, 1002)
 
 
+@dataclass(frozen=True)
+class Same:
+    """The same 20 arms in every round: until a reward comes, UCB plays one and the same."""
+
+    name: str = "same 20 arms, d=20"
+    dimension: int = 20
+    sketch_size: int = 21
+    noise: float = 0.5
+
+    def world(self, seed: int) -> "Same.World":
+        """Return the tape of one trial."""
+        return Same.World(self, seed)
+
+    @dataclass(frozen=True)
+    class World:
+        """A tape with one seed."""
+
+        of: "Same"
+        seed: int
+
+        def rounds(self, n: int) -> Iterator[fb.Round]:
+            """Yield the first n rounds."""
+            rng, d = np.random.default_rng([7, self.seed]), self.of.dimension
+            arms, theta = rng.standard_normal((20, d)), rng.standard_normal(d)
+            arms /= np.linalg.norm(arms, axis=1)[:, None]
+            means = arms @ theta / np.linalg.norm(theta)
+            for _ in range(n):
+                agent = int(rng.integers(AGENTS))
+                yield fb.Round(
+                    agent, arms, means, means + self.of.noise * rng.standard_normal(len(arms))
+                )
+
+
+ALL: tuple[Setting | Same, ...] = (*SETTINGS, Same())
+
+
 def deliver(agent: Agent, agents: list[Agent], server: Server, x: object, reward: float) -> None:
     """Observe a reward, and carry the upload that follows from it."""
     upload = agent.observe(x, reward)  # type: ignore[arg-type]
@@ -29,7 +70,7 @@ def deliver(agent: Agent, agents: list[Agent], server: Server, x: object, reward
 
 
 def regret(
-    setting: Setting, choice: object, radius: float, *, batch: int, seed: int, rounds: int
+    setting: Setting | Same, choice: object, radius: float, *, batch: int, seed: int, rounds: int
 ) -> float:
     """Return the regret of one run whose rewards are observed every ``batch`` rounds."""
     recipe = fb.FSCLB(
@@ -53,29 +94,47 @@ def regret(
     return float(total)
 
 
-def main(rounds: int = 10_000, trials: int = 5) -> None:
-    """Print the table, a line as soon as it is known."""
+def tuned(setting: Setting | Same, choice: object, *, batch: int, rounds: int) -> float:
+    """Return the radius that did best on other seeds, in half as many rounds."""
+    found = {
+        radius: mean(
+            regret(setting, choice, radius, batch=batch, seed=seed, rounds=rounds // 2)
+            for seed in TUNING_SEEDS
+        )
+        for radius in RADII
+    }
+    return min(found, key=found.__getitem__)
+
+
+def main(rounds: int = 10_000, trials: int = 5, settings: tuple[Setting | Same, ...] = ALL) -> None:
+    """Print the table, a line as soon as it is known: regrets, and differences to UCB's.
+
+    A difference is of pairs on the same tape, with twice its standard error.
+    """
     print("| setting | rewards every | " + " | ".join(CHOICES) + " |")
     print("|---|---|" + "---|" * len(CHOICES), flush=True)
-    for setting, batch in product(SETTINGS, BATCHES):
-        cells = []
+    for setting, batch in product(settings, BATCHES):
+        cells, first = [], None
         for choice in CHOICES.values():
-            tuned = {
-                radius: mean(
-                    regret(setting, choice, radius, batch=batch, seed=seed, rounds=rounds // 2)
-                    for seed in TUNING_SEEDS
-                )
-                for radius in RADII
-            }
-            best = min(tuned, key=tuned.__getitem__)
+            best = tuned(setting, choice, batch=batch, rounds=rounds)
             runs = [
                 regret(setting, choice, best, batch=batch, seed=seed, rounds=rounds)
                 for seed in range(trials)
             ]
-            half = 2.776 * stdev(runs) / trials**0.5 if trials == 5 else stdev(runs)
-            cells.append(f"{mean(runs):,.0f} ± {half:,.0f} ({best:g})")
+            cells.append(cell(runs, first, best))
+            first = first or runs
         print(f"| {setting.name} | {batch:,} | {' | '.join(cells)} |", flush=True)
 
 
+def cell(runs: list[float], first: list[float] | None, radius: float) -> str:
+    """Return a mean with its radius, and the difference to ``first`` if there is one."""
+    said = f"{mean(runs):,.0f}"
+    if first is not None:
+        pairs = [one - other for one, other in zip(runs, first, strict=True)]
+        said += f", {mean(pairs):+,.0f} ± {2 * stdev(pairs) / len(pairs) ** 0.5:,.0f}"
+    return f"{said} ({radius:g})"
+
+
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    rounds, trials, *_ = (*map(int, sys.argv[1:]), *(10_000, 5)[len(sys.argv) - 1 :])
+    main(rounds, trials)

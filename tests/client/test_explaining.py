@@ -48,7 +48,7 @@ def check(decision: Decision) -> None:
     gains = {each.name: each.value for each in other.differences}
     assert sum(gains.values()) == pytest.approx(other.gap, abs=1e-9)
     assert told.score - other.score == pytest.approx(other.gap, abs=1e-9)
-    assert told.by_chance or other.gap > -1e-6
+    assert told.by_chance or told.by_baseline or other.gap > -1e-6
     if other.gap > 0:  # with as much from these it wins, and not with one of them less
         assert sum(gains[name] for name in other.would_win) >= other.gap - 1e-9
         assert sum(gains[name] for name in other.would_win[:-1]) < other.gap
@@ -71,6 +71,9 @@ def test_explanations_add_up(choice: Any) -> None:
         arms = rng.standard_normal((5, D)) / 5
         for arms_given in (arms, sparse.csr_array(arms)):
             check(agent.decide(arms_given, exclude=[1], top=2))
+        shadowed = agent.decide(arms, baseline=3)
+        check(shadowed)
+        assert agent.explain(shadowed).by_baseline
         alone = agent.explain(agent.decide(arms[:1]))
         assert alone.runner_up is None
         assert alone.contributions[0].name.startswith("feature ")

@@ -94,6 +94,18 @@ def test_the_ranking_tells_probabilities() -> None:
             assert told == [1.0, 0.0, 0.0]
 
 
+def test_an_answer_says_why_if_asked(client: TestClient) -> None:
+    assert rank(client)["why"] is None
+    for _ in range(5):
+        answer = rank(client, explain=True)
+        why, best = answer["why"], answer["ranking"][0]
+        assert sum(each["value"] for each in why["contributions"]) == pytest.approx(best["mean"])
+        assert best["mean"] + why["added"] == pytest.approx(best["score"])
+        assert why["runnerUpId"] == answer["ranking"][1]["id"]
+        assert why["text"].startswith(answer["rewardActionId"])
+        client.post(f"/events/{answer['eventId']}/reward", json={"value": 1.0})
+
+
 def test_it_learns_what_pays_in_which_context() -> None:
     twin = Twin(fb.FSCLB(dimension=64, sketch_size=30, agents=3, radius=0.2))
     agent = joined_to(twin)

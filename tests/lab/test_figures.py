@@ -7,23 +7,29 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+import fedbandit as fb
 from fedbandit.errors import InvalidParameter, OutputError, UnknownName
+from fedbandit.lab import parse_spec
 from fedbandit.lab.analysis.curves import curves
-from fedbandit.lab.figures.looks import LOOKS
+from fedbandit.lab.figures.advice import TRADE_LOOKS
+from fedbandit.lab.figures.differences import compose_differences, difference_figure, overlapping
+from fedbandit.lab.figures.drawing import draw_runs
+from fedbandit.lab.figures.looks import LOOKS, spare
 from fedbandit.lab.figures.panels import (
     QUANTITIES,
     Panel,
     Quantity,
     compose,
     draw_panels,
-    draw_runs,
     panels_by_setting,
 )
+from fedbandit.lab.figures.sweeps import compose_sweep, compose_trade, sweep_figures
 from fedbandit.lab.runs.columns import SCHEMA
+from fedbandit.lab.runs.records import record
 from tests.lab.made_runs import made_trials, paper_runs
 
 SIGNATURES = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
-REGRET, TIME, SCALARS = QUANTITIES
+REGRET, TIME, SCALARS, BYTES = QUANTITIES
 
 
 def composed(runs: pa.Table, quantity: Quantity) -> Figure:
@@ -47,7 +53,9 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_every_format_of_every_quantity_is_drawn(drawn: list[Path]) -> None:
     assert {path.name for path in drawn} == {
-        f"{quantity.file}.{kind}" for quantity in QUANTITIES for kind in SIGNATURES
+        f"{name}.{kind}"
+        for name in (*(quantity.file for quantity in QUANTITIES), "difference")
+        for kind in SIGNATURES
     }
     for path in drawn:
         content = path.read_bytes()
@@ -175,7 +183,7 @@ def test_names_of_ones_own_get_colours_of_their_own() -> None:
 
 def test_one_trial_is_drawn_without_a_band(tmp_path: Path) -> None:
     runs = made_trials({"regret": [5.0], "seconds": [1.0], "scalars": [10.0]})
-    assert len(draw_runs(runs, tmp_path, formats=["png"])) == 3
+    assert len(draw_runs(runs, tmp_path, formats=["png"])) == 4
 
 
 def test_nothing_to_draw_is_an_error(tmp_path: Path) -> None:
@@ -184,7 +192,7 @@ def test_nothing_to_draw_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "reward.png").mkdir()
+    (tmp_path / "regret.png").mkdir()
     (tmp_path / "file").touch()
     for place in (tmp_path, tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(OutputError, match=r"cannot be written .*Choose another --out"):
@@ -200,4 +208,94 @@ def test_an_unknown_format_is_an_error(tmp_path: Path) -> None:
 def test_panels_can_be_titled_freely(tmp_path: Path) -> None:
     panels = [Panel("a title", tuple(curves(paper_runs())))]
     (first, *_) = draw_panels(panels, tmp_path, suffix="-mine", formats=["svg"])
-    assert first.name == "reward-mine.svg"
+    assert first.name == "regret-mine.svg"
+
+
+def box_is_inside(figure: Figure) -> bool:
+    figure.draw_without_rendering()
+    box, page = figure.legends[0].get_window_extent(), figure.bbox
+    return bool(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1)
+
+
+@pytest.mark.parametrize("algorithms", [1, 4, 12])
+@pytest.mark.parametrize("length", [3, 30, 70])
+def test_no_legend_is_cut_off(algorithms: int, length: int) -> None:
+    names = [f"{index:02}{'m' * length}" for index in range(algorithms)]
+    runs = [made_trials({"regret": [1.0, 2.0]}, algorithm=name) for name in names]
+    assert box_is_inside(composed(pa.concat_tables(runs), REGRET))
+
+
+def test_a_dozen_algorithms_differ_in_colour_and_in_grey() -> None:
+    looks = [spare(place) for place in range(12)]
+    assert len({(look.colour, look.marker) for look in looks}) == 12
+    assert len({(str(look.dashes), look.marker) for look in looks}) == 12
+    markers = [look.marker for look in LOOKS.values()]
+    assert len(set(markers)) == len(markers)
+    runs = [made_trials({"regret": [1.0]}, algorithm=f"mine {index:02}") for index in range(12)]
+    drawn = composed(pa.concat_tables(runs), REGRET).axes[0].get_lines()
+    assert [line.get_color() for line in drawn] == [look.colour for look in looks]
+
+
+def test_fonts_are_embedded_as_truetype(drawn: list[Path]) -> None:
+    for path in drawn:
+        if path.suffix == ".pdf":
+            assert b"/FontFile2" in path.read_bytes()
+            assert b"/Type3" not in path.read_bytes()
+
+
+def test_frontier_and_advice_look_as_the_curves_do() -> None:
+    assert {each: TRADE_LOOKS[each].colour for each in ("FSCLB", "FSCLB.lean", "FedLinUCB")} == {
+        each: LOOKS[each].colour for each in ("FSCLB", "FSCLB.lean", "FedLinUCB")
+    }
+
+
+def test_differences_are_paired_and_shown_where_bands_overlap() -> None:
+    near = made_trials({"regret": [10.0, 30.0, 50.0]}, algorithm="FSCLB")
+    best = made_trials({"regret": [8.0, 28.0, 48.0]}, algorithm="FedLinUCB")
+    (panel,) = panels_by_setting(curves(pa.concat_tables([near, best])))
+    assert overlapping(panel)
+    axes = compose_differences([panel]).axes[0]
+    (line,) = [each for each in axes.get_lines() if len(heights(each)) == 5]
+    assert heights(line)[-1] == pytest.approx(2.0)
+    assert axes.collections[0].get_datalim(axes.transData).height < 2.1  # the pairs agree
+    far = made_trials({"regret": [400.0, 410.0, 420.0]}, algorithm="Random")
+    (panel,) = panels_by_setting(curves(pa.concat_tables([best, far])))
+    assert difference_figure([panel]) == {}
+
+
+def swept_runs() -> pa.Table:
+    content = {
+        "rounds": 30,
+        "trials": 2,
+        "worlds": {"w": {"kind": "synthetic", "dimension": 4, "arms": 3, "agents": [1, 2]}},
+        "recipes": {
+            "FSCLB": {"kind": "FSCLB", "sketch_size": [2, 3, 4], "radius": 0.3},
+            "mine": {"kind": "FedLinUCB", "radius": 0.3},
+        },
+    }
+    records = [
+        record(task, fb.simulate(task.recipe, task.world, rounds=task.rounds))
+        for task in parse_spec(content).tasks()
+    ]
+    return pa.concat_tables(records)
+
+
+def test_sweeps_have_figures_of_their_own() -> None:
+    found = curves(swept_runs())
+    assert set(sweep_figures(found)) == {
+        "regret-by-sketch_size",
+        "bytes-by-sketch_size",
+        "regret-by-agents",
+        "bytes-by-agents",
+        "bytes-against-regret",
+    }
+    figure = compose_sweep(found, "sketch_size", "regret")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["w, agents=1", "w, agents=2"]
+    assert legend(figure) == ["FSCLB", "mine"]
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    assert box_is_inside(figure)
+    by_agents = compose_sweep(found, "agents", "bytes")
+    assert legend(by_agents) == [*(f"FSCLB, sketch_size={size}" for size in (2, 3, 4)), "mine"]
+    colours = {each.get_color() for each in by_agents.legends[0].get_lines()}
+    assert colours == {LOOKS["FSCLB"].colour, LOOKS["FedLinUCB"].colour}
+    assert len(compose_trade(found).axes) == 2

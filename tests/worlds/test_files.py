@@ -1,5 +1,6 @@
 """Data sets in local files."""
 
+import pickle
 import sys
 from pathlib import Path
 
@@ -226,3 +227,73 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"pyarrow.*pip install 'fedbandit\[lab\]'"):
         load_dataset(write(tmp_path / name, CSV))
+
+
+@pytest.mark.parametrize(
+    ("content", "target"),
+    [
+        ("label,a,b\n0,1.5,2\n1,2.5,3\n0,3.5,2\n", 0),
+        ("a,b,c\n1.5,2.5,0\n1.0,2.0,1\n2.0,3.0,0\n", 2),
+        ("a,b,Target\n1,2,0\n1,2,1\n2,3,0\n", 2),
+        ("a,b,c\n1,2,x\n1,2,y\n2,3,x\n", 2),
+    ],
+)
+def test_a_clear_target_is_taken(tmp_path: Path, content: str, target: int) -> None:
+    data = load_dataset(write(tmp_path / "toy.csv", content))
+    header = content.partition("\n")[0].split(",")
+    assert data.label_name == header[target]
+    assert data.feature_names == tuple(header[:target] + header[target + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("c0,c1,c2\n0,1,2\n1,1,3\n0,2,2\n", "'c0', 'c1', 'c2'"),
+        ("label,y,a\n0,0,1.5\n1,1,2.5\n0,0,3.5\n", "'label', 'y'"),
+    ],
+)
+def test_an_unclear_target_is_asked_for(tmp_path: Path, content: str, named: str) -> None:
+    path = write(tmp_path / "toy.csv", content)
+    with pytest.raises(DataError, match=rf"could be the labels: {named}.*target_column = "):
+        load_dataset(path)
+    first = content.partition(",")[0]
+    assert load_dataset(path, target_column=first).label_name == first
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_an_index_that_pandas_wrote_is_refused(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "toy.csv", f"{name},a,kind\n0,1,x\n1,2,y\n2,3,x\n")
+    with pytest.raises(DataError, match=r"counts the rows.*index=False"):
+        load_dataset(path, target_column="kind")
+
+
+def test_an_index_in_parquet_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"a": [1.0, 2.0], "y": [0, 1], "__index_level_0__": [0, 1]})
+    parquet.write_table(table, tmp_path / "toy.parquet")
+    with pytest.raises(DataError, match="counts the rows"):
+        load_dataset(tmp_path / "toy.parquet")
+
+
+def test_text_becomes_numbers_when_asked(tmp_path: Path) -> None:
+    path = write(tmp_path / "toy.csv", "colour,size,kind\nred,1,x\nblue,2,y\nred,3,x\n,4,y\n")
+    with pytest.raises(DataError, match=r"target_column: 'colour', 'kind'.*one-hot.*hashed"):
+        load_dataset(path)
+    data = load_dataset(path, categories="one-hot")
+    assert data.feature_names == ("colour=", "colour=blue", "colour=red", "size")
+    assert data.features.tolist() == [[0, 0, 1, 1], [0, 1, 0, 2], [0, 0, 1, 3], [1, 0, 0, 4]]
+    places = load_dataset(path, categories="hashed").features[:, :-1]
+    assert places.shape == (4, 32)
+    assert np.abs(places).sum(axis=1).tolist() == [1.0] * 4
+    np.testing.assert_array_equal(places[0], places[2])
+    assert Classification(data=path, target="x", categories="one-hot").dimension == 5
+    with pytest.raises(UnknownName, match="one-hot"):
+        load_dataset(path, categories="onehot")  # type: ignore[arg-type]
+
+
+def test_what_was_read_is_told(tmp_path: Path) -> None:
+    data = load_dataset(write(tmp_path / "toy.csv", CSV))
+    assert data.reading == (
+        "toy.csv: 4 rows, 3 features (width, count, odd), 2 classes of 'kind' (a, b)"
+    )
+    again = pickle.loads(pickle.dumps(data))
+    assert again.reading == data.reading

@@ -16,6 +16,7 @@ from fedbandit.cli.commands.plot import PLOT
 from fedbandit.cli.commands.reproduce import REPRODUCE
 from fedbandit.cli.commands.run import RUN
 from fedbandit.cli.commands.serve import SERVE
+from fedbandit.cli.commands.table import TABLE
 from fedbandit.cli.commands.token import TOKEN
 from fedbandit.cli.guidance.completion import COMPLETION
 from fedbandit.cli.guidance.doctor import DOCTOR
@@ -24,7 +25,7 @@ from fedbandit.cli.guidance.overview import HELP
 GROUPS: Mapping[str, tuple[Command, ...]] = {
     "Learn together": (MODEL, TOKEN, SERVE, EDGE, AGENT, FLEET),
     "Judge decisions": (LOG, EVALUATE),
-    "Compare": (REPRODUCE, BEYOND, ADVISE, RUN, PLOT, LIST),
+    "Compare": (REPRODUCE, BEYOND, ADVISE, RUN, PLOT, TABLE, LIST),
     "Find your way": (DOCTOR, COMPLETION, HELP),
 }
 COMMANDS: dict[str, Command] = {each.name: each for group in GROUPS.values() for each in group}

@@ -117,7 +117,7 @@ class ConnectedAgent:
             chance=chance,
             number=self._numbers.__next__,
             offered=offered,
-            top=whole("top", top, least=1, most=None if shadow is None else 1),
+            top=1 if top == 1 else whole("top", top, least=1, most=None if shadow is None else 1),
         )
         first = made[0]
         if len(first.offered) < len(given):

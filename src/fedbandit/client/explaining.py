@@ -47,7 +47,8 @@ class Explanation:
     ``contributions``, the largest first, add up to ``mean``, the estimated reward; with ``added``,
     what is added for the unknown, that is ``score``. For UCB ``added`` is the bonus; for Thompson
     sampling it is where the draw of this decision was beside the mean. ``by_chance``: the arm was
-    drawn uniformly, whatever the scores (``fb.Mixed``). ``runner_up``: None if there was no other.
+    drawn uniformly, whatever the scores (``fb.Mixed``). ``by_baseline``: it is what the caller's
+    own rule took, in shadow mode. ``runner_up``: the best of the others; None if there is none.
     """
 
     index: int
@@ -57,11 +58,13 @@ class Explanation:
     added: float
     contributions: tuple[Contribution, ...]
     by_chance: bool
+    by_baseline: bool
     runner_up: RunnerUp | None
 
     def __str__(self) -> str:
         called = f"arm {self.index}" if self.action is None else self.action
         how = "was drawn at random; its score is" if self.by_chance else "was chosen with"
+        how = "is what the baseline took; its score is" if self.by_baseline else how
         lines = [f"{called} {how} {self.score:.4g} = {self.mean:.4g} expected + {self.added:.4g}"]
         lines += [f"  {each.value:+.4g}  {each.name}" for each in self.contributions[:8]]
         left = self.contributions[8:]
@@ -92,7 +95,8 @@ def explain(decision: Decision) -> Explanation:
         mean=float(decision.mean[index]),
         added=float(scores[index] - decision.mean[index]),
         contributions=_sorted(contributions),
-        by_chance=_by_chance(basis),
+        by_chance=decision.preferred is None and _by_chance(basis),
+        by_baseline=decision.preferred is not None,
         runner_up=_runner_up(basis, decision, scores, contributions, others) if others else None,
     )
 

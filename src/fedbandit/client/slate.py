@@ -23,7 +23,7 @@ class Pick:
     index: int
     probabilities: Array
     number: int
-    offered: tuple[int, ...]
+    offered: Sequence[int]
 
 
 def picks(
@@ -41,6 +41,11 @@ def picks(
     So a probability is that of an arm in its place, given the places above. Returns the choice of
     the first place too. ``number`` returns the number of the next choice.
     """
+    if top == 1 and len(offered) == len(arms):  # the common case, without copies
+        at = number()
+        chosen = rule.choose(policy, arms, chance, at)
+        odds = rule.probabilities(policy, chosen, chance, at)
+        return [Pick(chosen.arm, odds, at, offered)], chosen
     left, made, first = list(offered), [], None
     for _ in range(min(top, len(left))):
         among = arms if len(left) == len(arms) else _only(arms, left)
@@ -74,10 +79,10 @@ def scores(policy: Policy, chosen: Chosen) -> tuple[Array, Array]:
     return mean, policy.radius * np.sqrt(chosen.squared_widths)
 
 
-def offered_of(
-    many: int, ids: Sequence[str | None], exclude: Iterable[int | str]
-) -> tuple[int, ...]:
+def offered_of(many: int, ids: Sequence[str | None], exclude: Iterable[int | str]) -> Sequence[int]:
     """Return the indices that are not excluded; raise InvalidParameter for what is no arm."""
+    if exclude == ():
+        return range(many)
     known = {name: k for k, name in enumerate(ids) if name is not None}
     out = set()
     for each in exclude:

@@ -29,7 +29,7 @@ class RankRequest(
 ):
     """The actions to choose from and their context, in the terms of Azure Personalizer's Rank.
 
-    ``top``: how many places to fill, 1 if left out.
+    ``top``: how many places to fill, 1 if left out. ``explain``: answer with ``why``.
     """
 
     actions: Actions
@@ -38,6 +38,7 @@ class RankRequest(
     event_id: Id | None = None
     defer_activation: bool | None = False
     top: Annotated[int, msgspec.Meta(ge=1, le=MOST_ACTIONS)] | None = None
+    explain: bool | None = False
 
 
 class Ranked(msgspec.Struct, frozen=True):
@@ -61,12 +62,34 @@ class Placed(msgspec.Struct, frozen=True, rename="camel"):
     probability: float
 
 
+class Added(msgspec.Struct, frozen=True):
+    """What a feature, or a pair of features, adds to a score."""
+
+    name: str
+    value: float
+
+
+class Why(msgspec.Struct, frozen=True, rename="camel"):
+    """Why an action was chosen: ``contributions`` add up to its mean, with ``added`` to its score.
+
+    ``wouldWin``: the features from which the runner-up would need as much to win. ``text``: the
+    same in words.
+    """
+
+    contributions: list[Added]
+    added: float
+    by_chance: bool
+    runner_up_id: str | None
+    would_win: list[str]
+    text: str
+
+
 class RankResponse(msgspec.Struct, frozen=True, rename="camel"):
     """The chosen action, and all actions, the chosen one first, then by their scores.
 
     ``places``: the actions to show, the chosen one first. ``estimatedProbabilities``: probabilities
     are estimates by draws, as Thompson sampling has them. ``preferredActionId``: in shadow mode,
-    what the agent would have chosen.
+    what the agent would have chosen. ``why``: if it was asked for.
     """
 
     event_id: str
@@ -75,6 +98,7 @@ class RankResponse(msgspec.Struct, frozen=True, rename="camel"):
     estimated_probabilities: bool
     places: list[Placed]
     preferred_action_id: str | None = None
+    why: Why | None = None
 
 
 class RewardRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,7 +125,21 @@ def rank(agent: ConnectedAgent, request: RankRequest, *, shadow: bool = False) -
     places = [Placed(each.id, ids[each.index], each.probability) for each in decision.places]
     chosen, ranking = ids[decision.index], _ranking(decision, ids)
     own = None if decision.preferred is None else ids[decision.preferred]
-    return RankResponse(decision.id, chosen, ranking, decision.estimated, places, own)
+    why = _why(agent, decision, ids) if request.explain else None
+    return RankResponse(decision.id, chosen, ranking, decision.estimated, places, own, why)
+
+
+def _why(agent: ConnectedAgent, decision: Decision, ids: list[str]) -> Why:
+    told = agent.explain(decision)
+    other = told.runner_up
+    return Why(
+        [Added(each.name, each.value) for each in told.contributions],
+        told.added,
+        told.by_chance,
+        None if other is None else ids[other.index],
+        [] if other is None else list(other.would_win),
+        str(told),
+    )
 
 
 def _allowed(request: RankRequest) -> list[Action]:

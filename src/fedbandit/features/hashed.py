@@ -103,7 +103,7 @@ def terms_of(
     places, values = _placed(context, action, dimension, features)
     norm = float(np.linalg.norm(unscaled_arm(context, action, dimension, features)))
     scaled = values / norm if norm > 0.0 else np.zeros_like(values)
-    kept = _kept(context, action, features)
+    kept = kept_pairs(context, action, features)
     one, other = context.names, action.names
     return [
         Term(term_name(one[c], other[a]), int(places[c, a]), float(scaled[c, a]))
@@ -126,11 +126,11 @@ def _placed(
     places, signs = pair_places(context.hashes, action.hashes, dimension)
     values = signs * np.outer(context.values, action.values)
     if features.interactions != "all":
-        values = values * _kept(context, action, features)
+        values = values * kept_pairs(context, action, features)
     return places, values
 
 
-def _kept(context: Named, action: Named, features: Features) -> NDArray[np.bool_]:
+def kept_pairs(context: Named, action: Named, features: Features) -> NDArray[np.bool_]:
     """Say which pairs are terms: those with "always", and the declared interactions."""
     shape = len(context), len(action)
     if features.interactions == "all":

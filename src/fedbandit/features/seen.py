@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Final
 
 from fedbandit.features.flat import Found
-from fedbandit.features.hashed import Named, term_name
+from fedbandit.features.hashed import Named, kept_pairs, term_name
 from fedbandit.features.spec import Features
 from fedbandit.hashing import pair_places
 
@@ -19,7 +19,9 @@ MOST_TERMS: Final = 20_000
 """How many terms are remembered by name."""
 
 MOST_NUMBERS: Final = 1_000
-_ENOUGH = 20  # values of a feature before it is warned of
+_ENOUGH = 20  # values of a feature before it is warned of, and decisions between two looks
+_FEW = 50
+_PAIRS = 2_000  # pairs of names that are looked up for one decision
 DROWNS: Final = 10.0
 """A feature this many times as large as the others is warned of."""
 
@@ -64,6 +66,7 @@ class Seen:
     def __init__(self, features: Features, dimension: int) -> None:
         self._features, self._dimension = features, dimension
         self._lock = Lock()
+        self._decisions = 0
         self._names: dict[tuple[str, str], None] = {}
         self._terms: dict[str, tuple[int, float]] = {}
         self._taken: dict[int, int] = {}
@@ -81,8 +84,7 @@ class Seen:
             for action in actions:
                 for each in action.found:
                     self._count(each)
-                if len(self._terms) < MOST_TERMS:
-                    self._remember(context, action)
+            self._remember(context, actions)
             here = {each.path for each in context.found}
             there = [{each.path for each in action.found} for action in actions]
             for name in self._features.declared.keys() - here:
@@ -124,29 +126,52 @@ class Seen:
             sizes.low, sizes.high = min(sizes.low, each.raw), max(sizes.high, each.raw)
             sizes.squares += each.value * each.value
 
-    def _remember(self, context: Named, action: Named) -> None:
-        """Remember the terms of an arm that are new, by name."""
+    def _remember(self, context: Named, actions: Sequence[Named]) -> None:
+        """Remember terms that are new, by name: of as many actions as few pairs allow, in turn."""
+        self._decisions += 1
+        budget, at = _PAIRS, self._decisions * 7919 % len(actions)
+        for action in (*actions[at:], *actions[:at]):
+            if budget <= 0 or len(self._terms) >= MOST_TERMS:
+                break
+            budget -= len(context) * len(action)
+            self._remember_one(context, action)
+
+    def _remember_one(self, context: Named, action: Named) -> None:
         one, other = context.names, action.names
-        new = [(c, a) for c in range(len(one)) for a in range(len(other))
-               if (one[c], other[a]) not in self._names]  # fmt: skip
+        known = self._names
+        new = [
+            (c, a)
+            for c, first in enumerate(one)
+            for a, second in enumerate(other)
+            if (first, second) not in known
+        ]
         if not new:
             return
         places, signs = pair_places(context.hashes, action.hashes, self._dimension)
+        kept = kept_pairs(context, action, self._features)
         for c, a in new[: MOST_TERMS - len(self._terms)]:
-            self._names[one[c], other[a]] = None
-            place = int(places[c, a])
-            self._terms[term_name(one[c], other[a])] = (place, float(signs[c, a]))
-            self._taken[place] = self._taken.get(place, 0) + 1
+            known[one[c], other[a]] = None
+            if kept[c, a]:
+                place = int(places[c, a])
+                self._terms[term_name(one[c], other[a])] = (place, float(signs[c, a]))
+                self._taken[place] = self._taken.get(place, 0) + 1
 
     def _newly_drowning(self) -> list[str]:
+        """Return what to say of features that drown others; looked for every 20 decisions."""
+        if self._decisions % _ENOUGH:
+            return []
+        sizes = {name: each.typical for name, each in self._sizes.items()}
+        every = median([1.0, *sizes.values()])
         found = []
-        for path, sizes in self._sizes.items():
-            if path in self._drowning or sizes.count < _ENOUGH:
+        for path, typical in sizes.items():
+            if path in self._drowning or self._sizes[path].count < _ENOUGH:
                 continue
-            rest = [each.typical for name, each in self._sizes.items() if name != path]
-            usual = max(median([1.0, *rest]), 1e-3)
-            if sizes.typical > DROWNS * usual:
-                self._drowning[path] = told = drowning(path, sizes.low, sizes.high, usual)
+            usual = every
+            if len(sizes) <= _FEW:  # among few, one that is large moves the median itself
+                usual = median([1.0, *(each for name, each in sizes.items() if name != path)])
+            if typical > DROWNS * max(usual, 1e-3):
+                low, high = self._sizes[path].low, self._sizes[path].high
+                self._drowning[path] = told = drowning(path, low, high, usual)
                 found.append(told)
         return found
 

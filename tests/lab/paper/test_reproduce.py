@@ -47,7 +47,7 @@ def test_a_whole_reproduction(tiny: tuple[Path, Reproduction, str]) -> None:
     assert kinds == {"tuned", "paper", "none"}
     names = {
         f"{quantity}-{family}.{kind}"
-        for quantity in ("reward", "time", "communication")
+        for quantity in ("regret", "time", "communication", "bytes")
         for family in ("simulation", "real")
         for kind in ("png", "svg", "pdf")
     }

@@ -7,13 +7,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fedbandit.errors import InvalidParameter, LocalError, OutputError
+from fedbandit.errors import InvalidParameter, LocalError, OutputError, UnknownName
 from fedbandit.lab import Results, parse_spec, read_runs, run, run_spec
 from tests.lab.gated import gated_tasks
 from tests.lab.tiny import (
@@ -253,3 +254,39 @@ def _wait_for_runs(out: Path, *, at_least: int) -> None:
             return
         time.sleep(0.01)
     pytest.fail("no run was finished in half a minute")
+
+
+@dataclass(frozen=True)
+class KillsOnce:
+    """A world that kills the process that plays it, the first time."""
+
+    mark: str
+    seed: int = 0
+    dimension: int = 4
+    agents: int = 2
+
+    @property
+    def params(self) -> dict[str, object]:
+        return {"seed": self.seed}
+
+    def rounds(self, n: int) -> Any:
+        if self.seed == 1 and not Path(self.mark).exists():
+            Path(self.mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from world(seed=self.seed).rounds(n)
+
+
+def test_a_killed_worker_costs_its_own_runs_alone(tmp_path: Path) -> None:
+    mark = str(tmp_path / "mark")
+    given = [task(trial=seed, world=KillsOnce(mark, seed)) for seed in range(6)]
+    results = run(given, out=tmp_path / "out", jobs=2)
+    assert Path(mark).exists()
+    again = run(given, out=tmp_path / "alone", jobs=1)
+    assert without_seconds(results.table).equals(without_seconds(again.table))
+
+
+def test_an_address_is_for_clusters(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="Choose backend dask or ray"):
+        run(tasks(1), out=tmp_path, address="tcp://127.0.0.1:1")
+    with pytest.raises(UnknownName, match="'ray'"):
+        run(tasks(1), out=tmp_path, backend="rya")  # type: ignore[arg-type]

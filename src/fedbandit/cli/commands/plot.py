@@ -19,7 +19,7 @@ def _define(add: Add) -> None:
 
 def _execute(arguments: Namespace) -> None:
     from fedbandit.lab.analysis.curves import curves, unfinished
-    from fedbandit.lab.figures.panels import draw_runs
+    from fedbandit.lab.figures.drawing import draw_runs
     from fedbandit.lab.figures.saving import FORMATS
     from fedbandit.lab.runs.records import whole_runs
 

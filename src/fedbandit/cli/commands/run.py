@@ -46,6 +46,10 @@ def _define(add: Add) -> None:
     add("spec", type=Path, metavar="SPEC.toml", help="worlds and recipes to compare")
     add_out(add, holds="runs and summary")
     add_jobs(add)
+    told = "what makes the runs: processes here, or a cluster (default: loky)"
+    add("--backend", choices=("loky", "dask", "ray"), default="loky", help=told)
+    told = "of a running cluster (default: one is started here), such as tcp://127.0.0.1:8786"
+    add("--address", metavar="URL", help=told)
     add_json(add)
 
 
@@ -53,7 +57,16 @@ def _execute(arguments: Namespace) -> None:
     from fedbandit.lab import progress_on, read_spec, run
 
     spec = read_spec(arguments.spec)
-    results = run(spec, out=arguments.out, jobs=arguments.jobs, progress=progress_on(sys.stderr))
+    for line in spec.readings():
+        print(line, file=sys.stderr)
+    results = run(
+        spec,
+        out=arguments.out,
+        jobs=arguments.jobs,
+        progress=progress_on(sys.stderr),
+        backend=arguments.backend,
+        address=arguments.address,
+    )
     report(arguments, lambda: _found(spec, results), lambda: _show(spec, results))
 
 

@@ -2,13 +2,16 @@
 
 import csv
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedbandit.errors import unknown
 from fedbandit.lab.analysis.curves import MEASURES, Curves
 from fedbandit.lab.analysis.statistics import Estimate, estimate
+from fedbandit.lab.analysis.table import Table
+from fedbandit.lab.analysis.text import UNKNOWN, plus_minus
 from fedbandit.lab.runs.output import writing
 
 
@@ -39,6 +42,34 @@ def summarise(found: Iterable[Curves]) -> list[Row]:
         )
         for each in found
     ]
+
+
+def summary_table(
+    rows: Sequence[Row], *, measures: Sequence[str], columns: Sequence[str] = ()
+) -> Table:
+    """Return means with 95 % intervals, a row per setting, algorithm and radius.
+
+    ``columns`` are parameters to show besides. A radius that all rows share is left out.
+    """
+    for measure in measures:
+        if measure not in MEASURES:
+            raise unknown("measure", measure, MEASURES)
+    known = {name for row in rows for name in row.params}
+    for name in columns:
+        if name not in known:
+            raise unknown("parameter", name, known)
+    radius = ["radius"] if len({row.radius for row in rows}) > 1 else []
+    body = [
+        [
+            row.setting,
+            row.algorithm,
+            *([row.radius] if radius else []),
+            *(str(row.params.get(name, UNKNOWN)) for name in columns),
+            *(plus_minus(row.estimates[measure]) for measure in measures),
+        ]
+        for row in rows
+    ]
+    return Table(["setting", "algorithm", *radius, *columns, *measures], body)
 
 
 def write_csv(rows: Iterable[Row], path: Path) -> Path:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedbandit.lab.analysis.advice import FLOOR, LEAN, LITERAL, WHOLE, Advice
 from fedbandit.lab.analysis.recommendation import Measured
+from fedbandit.lab.figures.layout import add_legend, sheet
 from fedbandit.lab.figures.looks import LOOKS
 from fedbandit.lab.figures.panels import ORDER_OF_MAGNITUDE
 from fedbandit.lab.figures.saving import FORMATS, save, spelt
@@ -31,10 +31,10 @@ class Marks:
 
 
 TRADE_LOOKS: Mapping[str, Marks] = {
-    LEAN: Marks("#D55E00", "o"),
-    LITERAL: Marks("#332288", "s", side=-1),
-    WHOLE: Marks("#0072B2", "D"),
-    f"{LEAN}, auto": Marks("#D55E00", "*", 14.0),
+    LEAN: Marks(LOOKS[LEAN].colour, "p", 4.5),
+    LITERAL: Marks(LOOKS[LITERAL].colour, LOOKS[LITERAL].marker, 4.5, side=-1),
+    WHOLE: Marks(LOOKS[WHOLE].colour, LOOKS[WHOLE].marker, 4.5),
+    f"{LEAN}, auto": Marks(LOOKS[LEAN].colour, "*", 8.5),
 }
 
 
@@ -45,15 +45,11 @@ def draw_advice(advice: Advice, out: Path, *, formats: Sequence[str] = FORMATS) 
 
 def compose_advice(advice: Advice) -> Figure:
     """Lay out the spectrum beside what each size cost."""
-    figure = Figure(figsize=(9.8, 4.0), layout="constrained")
-    FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = sheet(2, height=2.6)
     _spectrum(left, advice)
     _trade(right, advice)
-    handles, names = right.get_legend_handles_labels()
-    figure.legend(
-        handles, names, loc="outside lower center", ncols=3, frameon=False, handlelength=2.6
-    )
+    entries, _ = right.get_legend_handles_labels()
+    add_legend(figure, entries)
     return figure
 
 
@@ -135,17 +131,17 @@ def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, loo
     for each in line:
         if name == LEAN and each.sketch_size == advice.recommendation.sketch_size:
             at = (each.bytes.mean, each.regret.mean)
-            axes.plot(*at, "o", markersize=13, markerfacecolor="none", color=look.colour)
+            axes.plot(*at, "o", markersize=9, markerfacecolor="none", color=look.colour)
     for text, each in _numbers(line):
         axes.annotate(
             text,
             (each.bytes.mean, each.regret.mean + look.side * _reach(each, advice)),
-            xytext=(0.0, 6.0 * look.side),
+            xytext=(0.0, 4.0 * look.side),
             textcoords="offset points",
             ha="center",
             va="bottom" if look.side > 0 else "top",
             color=look.colour,
-            fontsize=9,
+            fontsize=7,
         )
 
 

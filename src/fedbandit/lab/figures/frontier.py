@@ -3,25 +3,18 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from fedbandit.lab.analysis.curves import Curves
 from fedbandit.lab.analysis.statistics import estimate
+from fedbandit.lab.figures.layout import add_legend, sheet
+from fedbandit.lab.figures.looks import LOOKS, Look
 from fedbandit.lab.figures.saving import save
-
-MARKS = {
-    "FSCLB": ("#D55E00", "o"),
-    "buffered": ("#E69F00", "o"),
-    "averaged": ("#CC79A7", "o"),
-    "corrected": ("#117733", "s"),
-    "FSCLB.lean": ("#332288", "*"),
-    "FedLinUCB": ("#0072B2", "D"),
-}
-"""Colour and shape of a line by the first words of its name."""
 
 
 def draw_frontier(found: Sequence[Curves], settings: Sequence[str], out: Path) -> list[Path]:
@@ -30,30 +23,28 @@ def draw_frontier(found: Sequence[Curves], settings: Sequence[str], out: Path) -
 
 
 def _compose(found: Sequence[Curves], settings: Sequence[str]) -> Figure:
-    figure = Figure(figsize=(9.8, 7.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(2, 2)
-    for axes, setting in zip(grid.flat, settings, strict=True):
+    figure, grid = sheet(len(settings), height=2.3)
+    shown: dict[str, Look] = {}
+    for axes, setting in zip(grid, settings, strict=True):
         lines = [each for each in found if each.setting == setting]
-        _panel(axes, setting, [each for each in lines if each.final("bytes").any()])
-    handles, labels = grid.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
+        talking = [each for each in lines if each.final("bytes").any()]
+        _panel(axes, setting, talking)
+        shown |= {each.algorithm: LOOKS[each.algorithm] for each in talking if not _is_step(each)}
+    marks = [
+        Line2D([], [], linestyle="", **_mark(look, filled=True), label=name)
+        for name, look in shown.items()
+    ]
+    add_legend(figure, marks)
     return figure
 
 
 def _panel(axes: Axes, title: str, lines: Sequence[Curves]) -> None:
     for each in lines:
-        colour, shape = MARKS[each.algorithm.partition(",")[0]]
-        regret = estimate(each.final("regret"))
-        step = "," in each.algorithm
+        look = LOOKS[each.algorithm.partition(",")[0]]
         axes.plot(
             each.final("bytes").mean() / 1e6,
-            regret.mean,
-            shape,
-            color=colour,
-            markersize=11 if shape == "*" else 7,
-            markerfacecolor="none" if step else colour,
-            label=None if step else each.algorithm,
+            estimate(each.final("regret")).mean,
+            **_mark(look, filled=not _is_step(each)),
         )
     axes.set_xscale("log")
     axes.set_title(title, loc="left", fontweight="bold")
@@ -66,3 +57,17 @@ def _panel(axes: Axes, title: str, lines: Sequence[Curves]) -> None:
     axes.grid(visible=True)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())  # they overlap where the range is short
+
+
+def _is_step(each: Curves) -> bool:
+    """Whether it is a variant, "corrected, int8" say, which has an open mark."""
+    return "," in each.algorithm
+
+
+def _mark(look: Look, *, filled: bool) -> dict[str, Any]:
+    return {
+        "marker": look.marker,
+        "color": look.colour,
+        "markersize": 8.0 if look.marker == "*" else 5.0,
+        "markerfacecolor": look.colour if filled else "none",
+    }

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Literal
 
@@ -14,29 +14,38 @@ LineStyle = Literal["-"] | tuple[float, Sequence[float]]
 
 @dataclass(frozen=True)
 class Look:
-    """How an algorithm is drawn in every figure; dashes tell it apart without colour."""
+    """How an algorithm is drawn in every figure; dashes and marker tell it apart without colour."""
 
     colour: str
     dashes: LineStyle = "-"
-    width: float = 1.8
+    width: float = 1.3
     layer: int = 2
+    marker: str = "o"
 
 
-# The Okabe-Ito palette, its yellow left out (too faint on white), and two of Tol's.
+# The Okabe-Ito palette, its yellow left out (too faint on white), and some of Tol's.
 LOOKS: Mapping[str, Look] = {
-    "FSCLB": Look("#D55E00", "-", 2.2, 3),
-    "FSCLB.lean": Look("#332288", (0, (9.0, 1.5)), 2.4, 4),
-    "FedLinUCB": Look("#0072B2", "-", 3.0),
-    "FedLinUCB (published)": Look("#56B4E9", (0, (4.0, 2.0)), 1.6),
-    "FSCLB (buffered)": Look("#117733", (0, (4.0, 1.0, 1.0, 1.0)), 1.6),
-    "Random": Look("#7A7A7A", (0, (1.0, 1.5))),
-    "AsyncLinUCB": Look("#009E73", (0, (6.0, 1.5))),
-    "DisLinUCB": Look("#CC79A7", (0, (6.0, 1.5, 1.0, 1.5))),
-    "LinUCB": Look("#E69F00", (0, (3.0, 1.0, 1.0, 1.0, 1.0, 1.0))),
-    "Centralised": Look("#000000", (0, (2.0, 1.0))),
-    "SOFUL": Look("#882255", (0, (8.0, 2.0, 2.0, 2.0))),
-    "CBSCFD": Look("#44AA99", (0, (5.0, 1.0, 1.0, 1.0))),
+    "FSCLB": Look("#D55E00", "-", 1.5, 3, "o"),
+    "FSCLB.lean": Look("#332288", (0, (9.0, 1.5)), 1.7, 4, "*"),
+    "FedLinUCB": Look("#0072B2", "-", 2.2, 2, "D"),
+    "FedLinUCB (published)": Look("#56B4E9", (0, (4.0, 2.0)), 1.2, 2, "d"),
+    "FSCLB (buffered)": Look("#117733", (0, (4.0, 1.0, 1.0, 1.0)), 1.2, 2, "h"),
+    "Random": Look("#7A7A7A", (0, (1.0, 1.5)), marker="x"),
+    "AsyncLinUCB": Look("#009E73", (0, (6.0, 1.5)), marker="^"),
+    "DisLinUCB": Look("#CC79A7", (0, (6.0, 1.5, 1.0, 1.5)), marker="v"),
+    "LinUCB": Look("#E69F00", (0, (3.0, 1.0, 1.0, 1.0, 1.0, 1.0)), marker="s"),
+    "Centralised": Look("#000000", (0, (2.0, 1.0)), marker="P"),
+    "SOFUL": Look("#882255", (0, (8.0, 2.0, 2.0, 2.0)), marker="<"),
+    "CBSCFD": Look("#44AA99", (0, (5.0, 1.0, 1.0, 1.0)), marker=">"),
+    "buffered": Look("#A6761D", (0, (7.0, 2.0)), marker="p"),
+    "averaged": Look("#AA4499", (0, (2.0, 2.0)), marker="h"),
+    "corrected": Look("#117733", (0, (4.0, 1.0, 2.0, 1.0)), marker="X"),
+    "VowpalWabbit": Look("#1B4965", (0, (1.0, 1.0, 4.0, 1.0)), marker="1"),
+    "MABWiser": Look("#B5179E", (0, (3.0, 3.0)), marker="2"),
+    "ContextualBandits": Look("#7F5539", (0, (10.0, 3.0)), marker="3"),
 }
+"""Every algorithm of the package; the same in curves, sweeps, frontier and advice."""
+
 OTHER_DASHES: tuple[LineStyle, ...] = (
     (0, (1.0, 1.2)),
     (0, (5.0, 1.5)),
@@ -44,7 +53,20 @@ OTHER_DASHES: tuple[LineStyle, ...] = (
     (0, (10.0, 2.0)),
     "-",
 )
-SPARE_COLOURS = ("#DDCC77", "#AA4499", "#999933", "#661100", "#6699CC")
+SPARE_COLOURS = (
+    "#999933", "#661100", "#6699CC", "#DDAA33", "#BB5566", "#004488", "#55A868", "#8C564B",
+)  # fmt: skip
+SPARE_DASHES: tuple[LineStyle, ...] = ("-", (0, (5.0, 1.5)), (0, (1.5, 1.2)))
+SPARE_MARKERS = "os^Dv"
+
+
+def spare(place: int) -> Look:
+    """Return the look of the n-th algorithm that has none: 120 of them all differ."""
+    return Look(
+        SPARE_COLOURS[place % len(SPARE_COLOURS)],
+        SPARE_DASHES[place % len(SPARE_DASHES)],
+        marker=SPARE_MARKERS[place % len(SPARE_MARKERS)],
+    )
 
 
 def namer(panels: Sequence[Sequence[Curves]]) -> Callable[[Curves], str]:
@@ -71,29 +93,51 @@ def namer(panels: Sequence[Sequence[Curves]]) -> Callable[[Curves], str]:
 
 
 def looks_of(panels: Sequence[Sequence[Curves]], name: Callable[[Curves], str]) -> dict[str, Look]:
-    """Return the look of every name, in legend order: a colour per algorithm, dashes by radius."""
+    """Return the look of every name, in legend order.
+
+    A colour and a marker per algorithm; the points of a sweep and other radii differ in dashes.
+    """
     lines = sorted((each for panel in panels for each in panel), key=rank)
-    spare = cycle(SPARE_COLOURS)
+    kin = kinship(lines)
     first: dict[str, Look] = {}
     dashes: dict[str, Iterator[LineStyle]] = {}
     looks: dict[str, Look] = {}
+    unknown = 0
     for each in lines:
+        mine = kin(each)
         if name(each) in looks:
             continue
-        if each.algorithm not in first:
-            first[each.algorithm] = LOOKS.get(each.algorithm) or Look(next(spare))
-            dashes[each.algorithm] = cycle(OTHER_DASHES)
-            looks[name(each)] = first[each.algorithm]
+        if mine not in first:
+            unknown += mine not in LOOKS
+            first[mine] = LOOKS.get(mine) or spare(unknown - 1)
+            dashes[mine] = cycle(OTHER_DASHES)
+            looks[name(each)] = first[mine]
         else:
-            other = next(dashes[each.algorithm])
-            looks[name(each)] = Look(first[each.algorithm].colour, other, 1.4)
+            looks[name(each)] = replace(first[mine], dashes=next(dashes[mine]), width=1.2)
     return looks
+
+
+def kinship(lines: Sequence[Curves]) -> Callable[[Curves], str]:
+    """Return what lines have in common that look alike: the name of their recipe in the spec.
+
+    If it is none of ``LOOKS``, the part before a comma, or its kind if no other has that kind.
+    """
+    labels = {each.family: str(each.params.get("recipe_kind", "")) for each in lines}
+    kinds = Counter(labels.values())
+
+    def kin(each: Curves) -> str:
+        begun, kind = each.family.partition(",")[0], labels[each.family]
+        if each.family in LOOKS or begun in LOOKS:
+            return each.family if each.family in LOOKS else begun
+        return kind if kind in LOOKS and kinds[kind] == 1 and kind not in labels else each.family
+
+    return kin
 
 
 def rank(each: Curves) -> tuple[bool, int, list[tuple[int, int | str]], bool, str]:
     """Sort key: the paper's algorithms first, tuned before the rest, then by name."""
     known = list(LOOKS)
-    place = known.index(each.algorithm) if each.algorithm in known else len(known)
+    place = known.index(each.family) if each.family in known else len(known)
     return (
         place == len(known),
         place,

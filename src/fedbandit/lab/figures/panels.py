@@ -7,16 +7,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from fedbandit.errors import InvalidParameter
-from fedbandit.lab.analysis.curves import Curves, curves
+from fedbandit.lab.analysis.curves import Curves
 from fedbandit.lab.analysis.statistics import band, log_band
+from fedbandit.lab.figures.layout import add_legend, handles, leftmost, shade, sheet, style
 from fedbandit.lab.figures.looks import Look, looks_of, namer, natural, rank
 from fedbandit.lab.figures.saving import FORMATS, in_millions, save, spelt
 
@@ -41,30 +39,17 @@ class Panel:
 
 
 QUANTITIES = (
-    Quantity("reward", "regret", "cumulative regret"),
+    Quantity("regret", "regret", "cumulative regret"),
     Quantity("time", "seconds", "running time, seconds"),
     Quantity("communication", "scalars", "Com(T), scalars sent"),
+    Quantity("bytes", "bytes", "bytes sent"),
 )
-
-
-def draw_runs(runs: pa.Table, out: Path, *, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Draw regret, time and communication of any table of runs, one panel per setting.
-
-    Files are named reward, time and communication in ``out``. Lines that differ in radius alone
-    say so in the legend; a setting that was run for several numbers of rounds gets a panel each.
-    """
-    found = curves(runs)
-    if not found:
-        raise InvalidParameter(
-            "draw_runs: the table has no runs. Give the table of an experiment that has run."
-        )
-    return draw_panels(panels_by_setting(found), out, formats=formats)
 
 
 def draw_panels(
     panels: Sequence[Panel], out: Path, *, suffix: str = "", formats: Sequence[str] = FORMATS
 ) -> list[Path]:
-    """Draw each quantity of these panels into ``out``: reward, time, communication + ``suffix``."""
+    """Draw each quantity of these panels into ``out``, named by it and ``suffix``."""
     figures = {
         f"{quantity.file}{suffix}": partial(compose, panels, quantity) for quantity in QUANTITIES
     }
@@ -88,33 +73,26 @@ def panels_by_setting(found: Iterable[Curves]) -> list[Panel]:
 
 def compose(panels: Sequence[Panel], quantity: Quantity) -> Figure:
     """Lay out the panels two in a row, with one legend below them all."""
-    columns = min(len(panels), 2)
-    rows = -(-len(panels) // columns)
     lines = [panel.lines for panel in panels]
     name = namer(lines)
     looks = looks_of(lines, name)
-    legend_rows = -(-len(looks) // 4)
-    height = 3.3 * rows + 0.25 * legend_rows + 0.2
-    figure = Figure(figsize=(4.7 * columns + 0.4, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(rows, columns, squeeze=False)
+    figure, grid = sheet(len(panels))
     logarithmic = any(far_apart(panel, quantity.measure) for panel in panels)
-    for axes, panel in zip(grid.flat, panels, strict=False):
+    for axes, panel in zip(grid, panels, strict=True):
         axes.set_yscale("log" if logarithmic else "linear")
         for each in panel.lines:
-            _line(axes, each, quantity.measure, looks[name(each)])
+            _line(
+                axes,
+                each,
+                quantity.measure,
+                looks[name(each)],
+                place=list(looks).index(name(each)),
+                alpha=shade(len(panel.lines)),
+            )
         _frame(axes, panel)
-    for axes in list(grid.flat)[len(panels) :]:
-        axes.remove()
-    for axes in grid[:, 0]:
+    for axes in leftmost(grid):
         axes.set_ylabel(f"{quantity.axis}{', log scale' if logarithmic else ''}")
-    figure.legend(
-        handles=_handles(panels, quantity, name, looks),
-        loc="outside lower center",
-        ncols=min(4, len(looks)),
-        frameon=False,
-        handlelength=3.2,
-    )
+    add_legend(figure, handles(looks, words=_words(panels, quantity, name, looks)))
     return figure
 
 
@@ -124,7 +102,7 @@ def _frame(axes: Axes, panel: Panel) -> None:
     axes.set_xlabel("round")
     axes.grid(visible=True)
     axes.set_xlim(0, max(each.rounds for each in panel.lines))
-    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     if axes.get_yscale() == "log":
         ends = [end for line in axes.get_lines() for end in _ends(line)]
@@ -141,8 +119,11 @@ def _ends(line: Line2D) -> tuple[float, float]:
     return float(heights.min()), float(heights.max())
 
 
-def _line(axes: Axes, each: Curves, measure: str, look: Look) -> None:
-    """Draw the mean and its band; a log axis shows nothing of what is still zero."""
+def _line(axes: Axes, each: Curves, measure: str, look: Look, *, place: int, alpha: float) -> None:
+    """Draw the mean and its band; a log axis shows nothing of what is still zero.
+
+    ``place`` shifts the markers, so that those of lines upon each other do not coincide.
+    """
     trials = each.values[measure]
     logarithmic = axes.get_yscale() == "log"
     shown = trials.mean(axis=0) > 0.0 if logarithmic else np.ones(trials.shape[1], dtype=bool)
@@ -151,16 +132,15 @@ def _line(axes: Axes, each: Curves, measure: str, look: Look) -> None:
     x = each.checkpoints[shown]
     spread = log_band(trials[:, shown]) if logarithmic else band(trials)
     axes.fill_between(
-        x, spread.low, spread.high, color=look.colour, alpha=0.18, linewidth=0, zorder=1
+        x, spread.low, spread.high, color=look.colour, alpha=alpha, linewidth=0, zorder=1
     )
-    axes.plot(
-        x,
-        spread.mean,
-        color=look.colour,
-        linestyle=look.dashes,
-        linewidth=look.width,
-        zorder=look.layer,
-    )
+    axes.plot(x, spread.mean, **style(look), markevery=markers(len(x), place), zorder=look.layer)
+
+
+def markers(points: int, place: int) -> tuple[int, int]:
+    """Return where a line has markers, about six of them: the first, and the step."""
+    step = max(1, points // 6)
+    return (step // 2 + place * step // 5) % max(1, min(step, points)), step
 
 
 def far_apart(panel: Panel, measure: str) -> bool:
@@ -170,25 +150,15 @@ def far_apart(panel: Panel, measure: str) -> bool:
     return len(positive) > 1 and max(positive) / min(positive) > ORDER_OF_MAGNITUDE
 
 
-def _handles(
+def _words(
     panels: Sequence[Panel],
     quantity: Quantity,
     name: Callable[[Curves], str],
     looks: Mapping[str, Look],
-) -> list[Line2D]:
-    silent = {label for label in looks if quantity.measure == "scalars"}
-    for panel in panels:
-        for each in panel.lines:
-            if each.final(quantity.measure).any():
-                silent.discard(name(each))
-    return [
-        Line2D(
-            [],
-            [],
-            color=look.colour,
-            linestyle=look.dashes,
-            linewidth=look.width,
-            label=f"{label} (sends nothing)" if label in silent else label,
-        )
-        for label, look in looks.items()
-    ]
+) -> dict[str, str]:
+    """Say in the legend which lines send nothing."""
+    if quantity.measure not in ("scalars", "bytes"):
+        return {}
+    lines = [each for panel in panels for each in panel.lines]
+    talking = {name(each) for each in lines if each.final(quantity.measure).any()}
+    return {label: f"{label} (sends nothing)" for label in looks if label not in talking}

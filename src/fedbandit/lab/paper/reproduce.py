@@ -36,8 +36,8 @@ TUNED = "tuned"
 PAPER = "paper"
 FAMILIES = {"simulation": "simulation", "real": "real data"}
 CAPTIONS = {
-    "reward": (
-        "Reward",
+    "regret": (
+        "Regret",
         "Cumulative regret against the best arm, which is how the paper measures reward: lower is "
         "better.",
     ),
@@ -49,6 +49,7 @@ CAPTIONS = {
         "Communication",
         "Com(T): scalars sent in both directions, by the paper's rule.",
     ),
+    "bytes": ("Bytes", "Bytes of all messages as they are encoded, in both directions."),
 }
 DIFFERENCE = (
     "Regret less FedLinUCB's in its best form, trial by trial on the same tapes: below 0 is better "
@@ -183,7 +184,7 @@ def _panels(study: Study, tuned: Sequence[Curves], family: str) -> list[Panel]:
 
 
 def _curve_groups(panels: Mapping[str, Sequence[Panel]]) -> list[ChartGroup]:
-    """Return the paper's six figures: reward, time and Com(T), for simulation and for real data."""
+    """Return the paper's figures, and bytes, for simulation and for real data."""
     return [
         ChartGroup(f"{title}, {words}", caption, curve_charts(panels[family], quantity))
         for family, words in FAMILIES.items()

@@ -9,6 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+import cloudpickle
+
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.recipes import RECIPES
 from fedbandit.errors import InvalidParameter, LocalError, complaint, unknown
@@ -113,7 +115,5 @@ def _digest(module: ModuleType) -> str:
 
 def _travels_by_value(module: ModuleType) -> None:
     """Send what a module defines to workers as code: on other machines it cannot be imported."""
-    from joblib.externals.cloudpickle import register_pickle_by_value
-
     if module.__name__.partition(".")[0] != "fedbandit" and module.__name__ in sys.modules:
-        register_pickle_by_value(module)
+        cloudpickle.register_pickle_by_value(module)

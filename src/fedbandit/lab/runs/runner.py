@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import pyarrow as pa
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import threadpool_limits
 
-from fedbandit.core.checks import whole
+from fedbandit.core.checks import one_of, whole
 from fedbandit.core.kernels import compiler
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import LocalError, missing_extra
+from fedbandit.errors import InvalidParameter, LocalError, missing_extra
 from fedbandit.lab.runs.columns import parameter_values
+from fedbandit.lab.runs.engines import BACKENDS, MOST_LOSSES, Backend, on_cluster
 from fedbandit.lab.runs.output import sole_writer
 from fedbandit.lab.runs.progress import Progress
 from fedbandit.lab.runs.records import Records, open_records, record
@@ -72,23 +74,31 @@ def run_tasks(
     out: str | Path,
     jobs: int | None = None,
     progress: Progress | None = None,
+    backend: Backend = "loky",
+    address: str | None = None,
 ) -> Results:
     """Finish the tasks: read those that are stored below ``out``, make and store the others.
 
     A run is stored when it is finished, so an interruption loses at most the runs under way.
     ``OUT/runs`` then holds exactly these tasks; records of others are moved to ``OUT/earlier``.
     ``jobs`` processes work at once (default: the usable CPUs); their number changes no result,
-    since every run has one BLAS thread and a tape of its own.
+    since every run has one BLAS thread and a tape of its own. ``backend``: "loky" is processes of
+    this machine; "dask" and "ray" are clusters, which run at ``address`` or are started here. A
+    worker that dies costs its own runs alone: they are made again.
     """
+    one_of("backend", backend, BACKENDS)
+    if address is not None and backend == "loky":
+        raise InvalidParameter("address: loky works on this machine. Choose backend dask or ray.")
     workers = cpu_count() if jobs is None else whole("jobs", jobs, least=1)
     records = open_records(out)
     tasks = tuple({task.key: task for task in tasks}.values())
     with sole_writer(records.directory):
         missing = records.settle(tasks)
+        maker = _make if backend == "loky" else partial(_make_on_cluster, backend, address)
         _compile_once(missing)
         with (
             _shown(progress, tasks, missing) as display,
-            closing(_make(missing, records, min(workers, len(missing)))) as finished,
+            closing(maker(missing, records, min(workers, len(missing)))) as finished,
         ):
             for task in finished:
                 if display is not None:
@@ -104,12 +114,33 @@ def _compile_once(tasks: Sequence[Task]) -> None:
 
 
 def _make(tasks: Sequence[Task], records: Records, workers: int) -> Generator[Task, None, None]:
-    """Yield every task when its record is on disk, in the order in which they finish."""
-    groups = _sharing_a_world(tasks)
+    """Yield every task when its record is on disk, in the order in which they finish.
+
+    If a worker dies, what is not on disk yet is given to new ones, a few times.
+    """
     if workers <= 1:
-        for group in groups:
+        for group in _sharing_a_world(tasks):
             yield from _make_group(group, records)
         return
+    left, losses = {task.key: task for task in tasks}, 0
+    while left:
+        try:
+            for task in _make_on_loky(list(left.values()), records, workers):
+                del left[task.key]
+                yield task
+        except BrokenProcessPool as error:
+            losses += 1
+            if losses > MOST_LOSSES:
+                raise _worker_lost() from error
+            for task in [each for each in left.values() if records.read(each) is not None]:
+                del left[task.key]
+                yield task
+
+
+def _make_on_loky(
+    tasks: Sequence[Task], records: Records, workers: int
+) -> Generator[Task, None, None]:
+    groups = _sharing_a_world(tasks)
     parallel = Parallel(
         n_jobs=workers,
         backend="loky",
@@ -126,12 +157,37 @@ def _make(tasks: Sequence[Task], records: Records, workers: int) -> Generator[Ta
     try:
         for index in finished:
             yield from groups[index]
-    except BrokenProcessPool as error:
-        raise _worker_lost() from error
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # joblib warns that work is dropped, which is intended
             finished.close()
+
+
+def _make_on_cluster(
+    backend: Backend, address: str | None, tasks: Sequence[Task], records: Records, workers: int
+) -> Generator[Task, None, None]:
+    """Yield every task when its record has come back and is on disk."""
+    by_key = {task.key: task for task in tasks}
+    groups = _sharing_a_world(tasks)
+    if not groups:
+        return
+    made = on_cluster(backend, _tables, groups, workers=max(workers, 1), address=address)
+    for tables in made:
+        for key, content in tables:
+            with pa.ipc.open_stream(content) as stream:
+                records.write(key, stream.read_all())
+            yield by_key[key]
+
+
+def _tables(group: Sequence[Task]) -> list[tuple[str, bytes]]:
+    """Make tasks that share a world; return the key and the record of each, as bytes of Arrow."""
+    found = []
+    for task, table in _played(group):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        found.append((task.key, sink.getvalue().to_pybytes()))
+    return found
 
 
 def _sharing_a_world(tasks: Sequence[Task]) -> list[list[Task]]:
@@ -154,16 +210,23 @@ def _make_in_worker(index: int, group: Sequence[Task], records: Records) -> int:
 
 
 def _make_group(group: Sequence[Task], records: Records) -> Iterator[Task]:
-    """Make tasks that share a world, whose tape is drawn once if it is short enough to keep."""
+    """Make and store tasks that share a world."""
+    for task, table in _played(group):
+        with _named(task):
+            records.write(task.key, table)
+        yield task
+
+
+def _played(group: Sequence[Task]) -> Iterator[tuple[Task, pa.Table]]:
+    """Play tasks that share a world, whose tape is drawn once if it is short enough to keep."""
     compiler.load()  # a BLAS that is loaded later would not be limited
     world: World | None = None
     for task in group:
         with _named(task), threadpool_limits(limits=1):
             if world is None:
                 world = replayable(task.world, task.rounds) if len(group) > 1 else task.world
-            trace = simulate(task.recipe, world, rounds=task.rounds)
-            records.write(task.key, record(task, trace))
-        yield task
+            table = record(task, simulate(task.recipe, world, rounds=task.rounds))
+        yield task, table
 
 
 @contextmanager
@@ -201,6 +264,6 @@ def _rounds_per_algorithm(tasks: Iterable[Task]) -> Counter[str]:
 
 def _worker_lost() -> LocalError:
     return LocalError(
-        "run: a worker process was killed from outside, perhaps for lack of memory. "
+        "run: worker processes were killed from outside several times, perhaps for lack of memory. "
         "Run the same command again with fewer --jobs: finished runs are kept."
     )

@@ -10,6 +10,7 @@ from fedbandit.errors import InvalidParameter, complaint
 from fedbandit.lab.runs.kinds import built_recipe, built_world, recipe_kind, world_kind
 from fedbandit.lab.runs.sweep import points
 from fedbandit.lab.runs.task import NamedWorld, Task
+from fedbandit.worlds import Classification
 
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
@@ -94,6 +95,12 @@ class Spec:
             for label, part in self.recipes.items()
             for point in points(label, part.params, place=place_of("recipes", label))
         )
+
+    def readings(self) -> list[str]:
+        """Return a line for each data set: which columns and classes were read of it."""
+        worlds = [self._world(setting, self.seed) for setting in self._settings()]
+        sets = [world.dataset for world in worlds if isinstance(world, Classification)]
+        return list(dict.fromkeys(each.reading for each in sets))
 
     def tasks(
         self, radii: Mapping[tuple[str, str], float] = MappingProxyType({})

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedbandit.core.checks import whole
 from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.worlds.recorded.categories import Categories
 from fedbandit.worlds.recorded.dataset import Dataset
 from fedbandit.worlds.recorded.loading import load_dataset
 from fedbandit.worlds.round import Round
@@ -26,8 +27,9 @@ class Classification:
     come in random order, each once, then shuffled again. The active agent is uniform at random.
 
     ``data`` is a `Dataset` or a name that `load_dataset` knows: ``"satimage"``,
-    ``"mfeat-zernike"``, ``"openml:22"``, ``"path/to.csv"`` (with ``target_column``, if the labels
-    are not in the last column). ``target`` is the index of a class (a number) or its name (text).
+    ``"mfeat-zernike"``, ``"openml:22"``, ``"path/to.csv"`` (with ``target_column`` where it is not
+    clear which column has the labels, and ``categories`` where features are text). ``target`` is
+    the index of a class (a number) or its name (text).
 
     A world is a tape: the same parameters give the same rounds, bit for bit, and a shorter run is
     a prefix of a longer one. Worlds that differ only in ``target`` show the same arms. A round
@@ -39,6 +41,7 @@ class Classification:
     agents: int = 10
     seed: int = 0
     target_column: str | None = None
+    categories: Categories = "refuse"
     dataset: Dataset = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -84,7 +87,9 @@ class Classification:
 
     def _load(self) -> Dataset:
         if not isinstance(self.data, Dataset):
-            return load_dataset(self.data, target_column=self.target_column)
+            return load_dataset(
+                self.data, target_column=self.target_column, categories=self.categories
+            )
         if self.target_column is not None:
             raise InvalidParameter(
                 complaint(

@@ -21,13 +21,16 @@ class Dataset:
 
     Checked when made: at least two classes, each with a row, and more rows than classes; every
     feature a finite number. Both arrays are copied and cannot be written. Two data sets are equal
-    when their name, content and class names are.
+    when their name, content and class names are. ``feature_names`` and ``label_name`` are those of
+    a file's columns, for people.
     """
 
     name: str
     features: NDArray[np.float64]
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
+    feature_names: tuple[str, ...] = ()
+    label_name: str = ""
 
     def __post_init__(self) -> None:
         features = _matrix(self._who, self.features)
@@ -77,11 +80,20 @@ class Dataset:
 
         if self.name in BUNDLED and self is load_bundled(self.name):
             return load_bundled, (self.name,)
-        return type(self), (self.name, self.features, self.labels, self.classes)
+        named = (self.feature_names, self.label_name)
+        return type(self), (self.name, self.features, self.labels, self.classes, *named)
 
     def __repr__(self) -> str:
         n, p = self.features.shape
         return f"Dataset({self.name!r}, rows={n}, features={p}, classes={len(self.classes)})"
+
+    @property
+    def reading(self) -> str:
+        """Which rows, columns and classes it has, in a line for people."""
+        rows, features = self.features.shape
+        read = f"{rows:,} rows, {features} features{_shown(self.feature_names)}"
+        labels = f" of {self.label_name!r}" if self.label_name else ""
+        return f"{self.name}: {read}, {len(self.classes)} classes{labels}{_shown(self.classes)}"
 
     @property
     def _identity(self) -> tuple[object, ...]:
@@ -157,6 +169,12 @@ def _indices(who: str, labels: ArrayLike, *, rows: int) -> NDArray[np.int64]:
     indices = np.array(given, dtype=np.int64)
     indices.setflags(write=False)
     return indices
+
+
+def _shown(names: Sequence[str]) -> str:
+    if len(names) > 12:
+        return f" ({', '.join(names[:3])}, ..., {names[-1]})"
+    return f" ({', '.join(names)})" if names else ""
 
 
 def _some(values: list[int]) -> str:

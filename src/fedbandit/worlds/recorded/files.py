@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -11,7 +12,9 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from fedbandit.errors import DataError, complaint, missing_extra, unknown
+from fedbandit.worlds.recorded.categories import MOST_VALUES, Categories, hashed, one_hot
 from fedbandit.worlds.recorded.dataset import Dataset, check_finite
+from fedbandit.worlds.recorded.targets import candidates, refuse_index, target_of
 
 TABLES = (".csv", ".parquet")
 """Extensions of files that are tables with named columns."""
@@ -20,12 +23,15 @@ EXTENSIONS = (*TABLES, ".npz")
 """Extensions of all files that can be read."""
 
 
-def load_file(path: Path, *, target_column: str | None = None) -> Dataset:
+def load_file(
+    path: Path, *, target_column: str | None = None, categories: Categories = "refuse"
+) -> Dataset:
     """Read a data set from a file, by its extension.
 
     A CSV (with a header line) or a Parquet file holds numeric features and one column of labels,
-    named by ``target_column`` or else the last. An NPZ file holds features ``X`` (n x p) and
-    labels ``y`` (n).
+    named by ``target_column``; without it, the labels are found where the columns tell which they
+    are (``targets``). ``categories`` says what becomes of features that are text. An NPZ file holds
+    features ``X`` (n x p) and labels ``y`` (n).
     """
     extension = path.suffix.lower()
     if extension not in EXTENSIONS:
@@ -43,7 +49,7 @@ def load_file(path: Path, *, target_column: str | None = None) -> Dataset:
         raise _unusable(path, got=reason, expected="a data file", fix="Check the path.") from error
     if extension == ".npz":
         return _load_arrays(path)
-    return _load_table(path, target_column)
+    return _load_table(path, target_column, categories)
 
 
 def _load_arrays(path: Path) -> Dataset:
@@ -63,30 +69,46 @@ def _load_arrays(path: Path) -> Dataset:
     return Dataset.from_labels(path.name, found["X"], np.ravel(found["y"]).tolist())
 
 
-def _load_table(path: Path, target_column: str | None) -> Dataset:
+def _load_table(path: Path, target_column: str | None, categories: Categories) -> Dataset:
     names, table = _read_table(path, target_column)
+    who = f"data file {path}"
     if table.num_rows == 0:
         raise _unusable(path, got="no rows", expected="a row per instance", fix="Add rows.")
+    refuse_index(who, table)
     if target_column is None:
-        target = len(names) - 1
+        target = target_of(who, table)
     elif target_column in names:
         target = names.index(target_column)
     else:
         raise unknown(f"target column of {path.name}", target_column, names)
     inputs = [index for index in range(len(names)) if index != target]
-    features = _numbers(path, table, inputs)
-    check_finite(f"data file {path}", features, [names[index] for index in inputs])
-    return Dataset.from_labels(path.name, features, _measured(table.column(target).to_pylist()))
+    read, features = _features(path, table, inputs, categories)
+    check_finite(who, features, read)
+    labels = _measured(_labels(path, table, target).to_pylist())
+    data = Dataset.from_labels(path.name, features, labels)
+    return replace(data, feature_names=tuple(read), label_name=names[target])
+
+
+def _labels(path: Path, table: Any, target: int) -> Any:
+    """Return the column of labels; of a CSV as text, since as numbers 01 and 1 would be one."""
+    if path.suffix.lower() == ".parquet":
+        return table.column(target)
+    return _read_csv(path, as_text=table.column_names[target]).column(target)
+
+
+def _read_csv(path: Path, *, as_text: str | None = None) -> Any:
+    import pyarrow
+    from pyarrow import csv as arrow
+
+    types = {} if as_text is None else {as_text: pyarrow.string()}
+    options = arrow.ConvertOptions(strings_can_be_null=True, column_types=types)
+    return arrow.read_csv(path, convert_options=options)
 
 
 def _read_table(path: Path, target_column: str | None) -> tuple[list[str], Any]:
-    """Return the names of the columns, which may fail to decode too, and the table.
-
-    The labels of a CSV are read as text: as numbers, 01 and 1 would be the same class.
-    """
+    """Return the names of the columns, which may fail to decode too, and the table."""
     try:
         import pyarrow
-        from pyarrow import csv as arrow
         from pyarrow import parquet
     except ImportError as error:
         raise missing_extra("pyarrow", "lab", f"reading {path.name}") from error
@@ -94,13 +116,8 @@ def _read_table(path: Path, target_column: str | None) -> tuple[list[str], Any]:
         if path.suffix.lower() == ".parquet":
             table = parquet.read_table(path)
         else:
-            label = _checked_header(path, target_column)
-            table = arrow.read_csv(
-                path,
-                convert_options=arrow.ConvertOptions(
-                    strings_can_be_null=True, column_types={label: pyarrow.string()}
-                ),
-            )
+            _check_header(path, target_column)
+            table = _read_csv(path)
         return table.column_names, table
     except DataError:
         raise
@@ -108,8 +125,8 @@ def _read_table(path: Path, target_column: str | None) -> tuple[list[str], Any]:
         raise _unreadable(path, error) from error
 
 
-def _checked_header(path: Path, target_column: str | None) -> str:
-    """Return the name of the label column; raise if the first line does not name columns.
+def _check_header(path: Path, target_column: str | None) -> None:
+    """Raise DataError if the first line does not name columns.
 
     If features are named by numbers other than 0, 1, 2, ..., the line is data, not a header.
     """
@@ -128,26 +145,40 @@ def _checked_header(path: Path, target_column: str | None) -> str:
             expected="a header line that names the columns",
             fix="Add one.",
         )
-    return label
 
 
-def _numbers(path: Path, table: Any, columns: Sequence[int]) -> NDArray[np.float64]:
-    """Return the chosen columns side by side; a missing value is NaN."""
+def _features(
+    path: Path, table: Any, columns: Sequence[int], categories: Categories
+) -> tuple[list[str], NDArray[np.float64]]:
+    """Return the names of the features and their matrix; a missing number is NaN."""
     from pyarrow import types
 
-    matrix = np.empty((table.num_rows, len(columns)))
-    for place, index in enumerate(columns):
-        column = table.column(index)
+    names: list[str] = []
+    blocks = [np.empty((table.num_rows, 0))]
+    for index in columns:
+        column, name = table.column(index), table.column_names[index]
         kind = column.type
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            raise _unusable(
-                path,
-                got=f"column {table.column_names[index]!r} of type {kind}{_example(column)}",
-                expected="numbers, with decimal points, in every column but the labels'",
-                fix="Drop it or encode it as numbers, or name the label column (target_column).",
-            )
-        matrix[:, place] = column.cast("float64", safe=False).to_numpy()
-    return matrix
+        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+            named = [name], column.cast("float64", safe=False).to_numpy()[:, np.newaxis]
+        elif categories == "hashed":
+            named = hashed(name, column.to_pylist())
+        elif categories == "one-hot" and len(column.unique()) <= MOST_VALUES:
+            named = one_hot(name, column.to_pylist())
+        else:
+            raise _not_numbers(path, table, index)
+        names, blocks = [*names, *named[0]], [*blocks, named[1]]
+    return names, np.hstack(blocks)
+
+
+def _not_numbers(path: Path, table: Any, index: int) -> DataError:
+    column, name = table.column(index), table.column_names[index]
+    return _unusable(
+        path,
+        got=f"column {name!r} of type {column.type}{_example(column)}",
+        expected="numbers, with decimal points, in every column but the labels'",
+        fix=f"Name the label column (target_column: {candidates(table)}), drop the column, or set "
+        'categories = "one-hot" or "hashed".',
+    )
 
 
 def _measured(labels: list[Any]) -> list[Any]:

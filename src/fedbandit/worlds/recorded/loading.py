@@ -2,9 +2,12 @@
 
 import os
 from pathlib import Path
+from typing import get_args
 
+from fedbandit.core.checks import one_of
 from fedbandit.errors import DataError, InvalidParameter, complaint, unknown
 from fedbandit.worlds.recorded.bundled import BUNDLED, load_bundled
+from fedbandit.worlds.recorded.categories import Categories
 from fedbandit.worlds.recorded.dataset import Dataset
 from fedbandit.worlds.recorded.files import EXTENSIONS, TABLES, load_file
 
@@ -16,6 +19,7 @@ def load_dataset(
     source: str | os.PathLike[str],
     *,
     target_column: str | None = None,
+    categories: Categories = "refuse",
     cache: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """Return the data set called ``source``.
@@ -24,8 +28,11 @@ def load_dataset(
     - ``"openml:22"``: downloaded by its number and kept in ``cache`` (the directory named by the
       variable FEDBANDIT_CACHE, or else the user's cache directory).
     - a path ending in ``.csv``, ``.parquet`` or ``.npz``: read from there; ``target_column`` names
-      the column with the labels of a CSV or Parquet file (the last one unless given).
+      the column with the labels of a CSV or Parquet file. It may be left out where it is clear, as
+      with one column called target or label. ``categories``: columns of text are refused, or
+      become a column for each value ("one-hot"), or 32 columns by hashing ("hashed").
     """
+    one_of("categories", categories, get_args(Categories))
     if not isinstance(source, str | os.PathLike):
         raise InvalidParameter(
             complaint(
@@ -50,7 +57,7 @@ def load_dataset(
 
         return load_openml(_number(source), cache=None if cache is None else Path(cache))
     if is_path(source):
-        return load_file(path, target_column=target_column)
+        return load_file(path, target_column=target_column, categories=categories)
     if (name := os.fspath(source)) not in BUNDLED:
         files = f"a path ending in {', '.join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}"
         raise unknown("data set", name, (*BUNDLED, f"{OPENML}ID", files))

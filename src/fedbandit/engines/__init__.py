@@ -1,0 +1,1 @@
+"""Agents and servers carried by frameworks of others."""
