@@ -143,7 +143,7 @@ def test_matrices_of_data_have_separate_eigenpairs(rank: int) -> None:
     for seed in range(20):
         rows = np.random.default_rng(seed).standard_normal((rank, 60))
         assert np.isfinite(separate_eigenpairs(rows.T @ rows, 20)[0]).all()
-        twice = np.kron(np.eye(2), rows.T @ rows)
+        twice = np.asarray(np.kron(np.eye(2), rows.T @ rows), dtype=np.float64)
         assert np.isnan(separate_eigenpairs(twice, 20)[0]).all()
 
 
