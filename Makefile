@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test test-browser test-engines notebooks site open-bandit bench chaos load clean
+.PHONY: demo test test-browser test-engines notebooks site dist open-bandit bench chaos load clean
 
 demo: .venv/ready ## a short reproduction of the paper, into demo/
 	$(BIN)/fedbandit reproduce --quick --jobs $(JOBS) --out demo
@@ -39,12 +39,18 @@ test-browser: .venv/more ## the pages in a real browser; needs Chromium
 test-engines: .venv-engines/ready ## on the engines of others, in an environment of its own; SHORT=1 for what CI runs
 	.venv-engines/bin/python -m pytest -p no:cacheprovider -m engines $(if $(SHORT),-k short) tests/engines
 
-notebooks: .venv/more ## the notebooks in examples/notebooks with their output, into notebooks/
-	$(BIN)/python tools/notebooks.py notebooks
+notebooks: .venv/more ## the notebooks in examples/notebooks with their output, into notebooks/; SHORT=1: shorter
+	$(if $(SHORT),FEDBANDIT_SHORT=1) OPENBLAS_NUM_THREADS=1 $(BIN)/python tools/notebooks.py notebooks
 
 site: .venv/more ## the guide as pages, into site/; every block of code in it is run
 	$(BIN)/pytest -m docs
 	$(BIN)/zensical build --strict --config-file mkdocs.yml
+
+dist: .venv/more ## wheel and source archive, into dist/; the wheel is tried in an empty environment
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tools/try_wheel.py dist/*.whl
 
 chaos: .venv/ready ## the fault and fuzz suites in full, about half an hour
 	$(BIN)/pytest -n $(JOBS) -m chaos
@@ -66,4 +72,4 @@ bench: .venv/ready ## performance as ratios, into benchmarks/results.md
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and what the demo wrote
-	rm -rf .venv .venv-engines .venv-obp demo notebooks site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-engines .venv-obp demo dist notebooks quickstart site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -13,7 +13,7 @@ from tests.cli.leaves import LEAVES
 from tests.lab.tiny import write_spec
 
 Capture = pytest.CaptureFixture[str]
-SILENT = {"serve", "edge", "completion", "help", "quickstart"}
+SILENT = {"serve", "edge", "completion", "help", "quickstart", "table"}
 """Servers, and what prints text that is its own format."""
 
 
@@ -50,6 +50,8 @@ def test_models_tokens_and_agents(ask: Any) -> None:
     assert ask("model show news")["limits"]["count"] == 10_000
     assert ask("model set news --max-count 7")["limits"]["count"] == 7
     assert ask("model history news")["snapshots"] == []
+    weights = ask("model weights news --top 2")
+    assert [each["weight"] for each in weights["weights"]] == [0.0, 0.0]
     token = ask("token create news phone-7 --name first")
     assert len(token["secret"]) > 20
     assert ask("token code news phone-8")["secret"] != token["secret"]

@@ -23,7 +23,11 @@ BUILDS: dict[str, Callable[[], fb.Recipe]] = {
         dimension=D, agents=M, sketch_size=3, radius="tight"
     ),
     "FSCLB, thompson": lambda: fb.FSCLB(
-        dimension=D, sketch_size=3, agents=M, choice=fb.Thompson(0.5, seed=2)
+        dimension=D,
+        sketch_size=3,
+        agents=M,
+        choice=fb.Thompson(0.5, seed=2),
+        features=fb.Features({"price": "0..2000", "kind": ["a", "b"]}, id=True),
     ),
     "FSCLB.lean, mixed": lambda: fb.FSCLB.lean(
         dimension=D, agents=M, choice=fb.Mixed(0.2, over="thompson")

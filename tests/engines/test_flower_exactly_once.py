@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedbandit as fb
-from fedbandit.engines.flower_messages import Answer, Ask
+from fedbandit.engines.flower_messages import Answer, Ask, read, record_of
 from fedbandit.engines.flower_node import Turns, node_agent
 from fedbandit.engines.flower_server import MergingServer
 from fedbandit.errors import InvalidMessage, InvalidState
@@ -72,7 +72,7 @@ def test_each_observation_is_merged_once(events: list[tuple[int, str, bool]]) ->
             answers.append((nodes[agent], answer))
             if fault == "answer lost":
                 continue
-            merging.take(nodes[agent], Answer.read(answer.record()))
+            merging.take(nodes[agent], read(Answer, record_of(answer)))
             if fault == "answer twice":
                 assert not merging.take(nodes[agent], answer)
             if fault == "late copy":
@@ -102,18 +102,18 @@ def test_a_damaged_state_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", ["download", "life", "merged"])
 def test_a_record_without_a_field_is_refused(field: str) -> None:
-    record = Ask(b"", b"", 0).record()
+    record = record_of(Ask(b"", b"", 0))
     del record[field]
     with pytest.raises(InvalidMessage, match=f"Ask.{field}: got None"):
-        Ask.read(record)
+        read(Ask, record)
 
 
 def test_an_upload_of_another_agent_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     merging = MergingServer(RECIPE)
     with node_agent(RECIPE, 1, tmp_path) as opened:
         honest = opened.answer(merging.ask(1), turns(1, {}))
-    record = honest.record() | {"agent": 0}
+    record = record_of(honest) | {"agent": 0}
     with pytest.raises(InvalidMessage, match="not an upload of agent 0"):
-        merging.take(1, Answer.read(record))
+        merging.take(1, read(Answer, record))
     assert merging.tally.server.version == 0
     assert merging.take(1, honest)

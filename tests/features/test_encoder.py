@@ -199,6 +199,7 @@ def test_an_encoding_is_part_of_the_recipe_and_its_identity() -> None:
     assert again.identity == recipe.identity != plain.identity
     assert recipe.params["features"] == {"version": 1, "declared": {"user.age": "0..100"}}
     assert recipe.parts.features == Features({"user.age": (0, 100)})
+    assert features_from({"version": "category"}) == Features({"version": "category"})
 
 
 @settings(max_examples=30)

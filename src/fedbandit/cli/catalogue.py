@@ -21,9 +21,10 @@ from fedbandit.cli.commands.token import TOKEN
 from fedbandit.cli.guidance.completion import COMPLETION
 from fedbandit.cli.guidance.doctor import DOCTOR
 from fedbandit.cli.guidance.overview import HELP
+from fedbandit.cli.quickstart.quickstart import QUICKSTART
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
-    "Learn together": (MODEL, TOKEN, SERVE, EDGE, AGENT, FLEET),
+    "Learn together": (QUICKSTART, MODEL, TOKEN, SERVE, EDGE, AGENT, FLEET),
     "Judge decisions": (LOG, EVALUATE),
     "Compare": (REPRODUCE, BEYOND, ADVISE, RUN, PLOT, TABLE, LIST),
     "Find your way": (DOCTOR, COMPLETION, HELP),

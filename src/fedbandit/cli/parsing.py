@@ -13,6 +13,7 @@ from fedbandit.errors import unknown
 
 WHAT_IT_IS = "Federated contextual linear bandits that send sketches, not data."
 BAD_INPUT = 2
+_HOW_MANY = {"?": "[{}]", "*": "[{} ...]", "+": "{} ..."}
 
 
 class Parser(ArgumentParser):
@@ -54,7 +55,9 @@ def _define(parser: ArgumentParser, command: Command, words: Sequence[str]) -> N
     def add(*words: str, **how: Any) -> None:
         action = parser.add_argument(*words, **how)
         names.extend(action.option_strings)
-        value = {"?": "[{}]", "*": "[{} ...]"}.get(str(action.nargs), "{}").format(action.metavar)
+        value = {"?": "[{}]", "*": "[{} ...]", "+": "{} ..."}.get(str(action.nargs), "{}").format(
+            action.metavar
+        )
         if not action.option_strings:
             needed.append(value)
         elif action.required:
@@ -108,7 +111,7 @@ def fitted(text: str, width: int) -> str:
     lines: list[str] = []
     for block in re.split(r"\n\s*\n", text):
         rows = block.splitlines()
-        if any(re.match(r"\s|fedbandit |curl ", row) for row in rows):
+        if re.match(r"\s|fedbandit |curl ", block):
             lines += [piece for row in rows for piece in _continued(row, width)]
         else:
             lines += fill(" ".join(rows), width, break_on_hyphens=False).splitlines()

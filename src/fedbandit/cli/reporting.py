@@ -34,7 +34,7 @@ def print_json(found: Mapping[str, Any]) -> None:
 
 def say(text: str, *, indent: str = "") -> None:
     """Print a sentence: wrapped between words on a terminal, on one line elsewhere."""
-    print(folded(text, indent=indent))
+    print(folded(text, indent=indent), flush=True)
 
 
 def folded(text: str, *, indent: str = "") -> str:

@@ -18,7 +18,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedbandit.core.recipe import Recipe
-from fedbandit.engines.flower_messages import Answer, Ask
+from fedbandit.engines.flower_messages import Answer, Ask, read, record_of
 from fedbandit.engines.flower_node import Turns, node_agent
 from fedbandit.engines.flower_server import MergingServer, Tally
 from fedbandit.errors import InvalidMessage, InvalidParameter
@@ -49,10 +49,10 @@ def client_app(
     def train(message: Message, context: Context) -> Message:
         index, made = _index(context), recipe(context)
         place = state_dir(context) / f"run-{context.run_id}"
-        ask = Ask.read(message.content[_RECORD])
+        ask = read(Ask, message.content[_RECORD])
         with node_agent(made, index, place) as agent:
             answer = agent.answer(ask, turns(context, index))
-        return Message(RecordDict({_RECORD: ConfigRecord(answer.record())}), reply_to=message)
+        return Message(RecordDict({_RECORD: ConfigRecord(record_of(answer))}), reply_to=message)
 
     app.train()(train)
     return app
@@ -144,7 +144,7 @@ class _Pulling:
 
 
 def _message(node: int, ask: Ask) -> Message:
-    content = RecordDict({_RECORD: ConfigRecord(ask.record())})
+    content = RecordDict({_RECORD: ConfigRecord(record_of(ask))})
     return Message(content, node, MessageType.TRAIN)
 
 
@@ -155,7 +155,7 @@ def _take(merging: MergingServer, node: int, reply: Message) -> bool:
         _log.warning("node %d: error %d, %s", node, reply.error.code, reply.error.reason)
         return False
     try:
-        merging.take(node, Answer.read(reply.content[_RECORD]))
+        merging.take(node, read(Answer, reply.content[_RECORD]))
     except (InvalidMessage, KeyError) as error:
         merging.tally.errors += 1
         _log.warning("node %d: its answer is refused: %s", node, error)

@@ -1,36 +1,14 @@
 """What a server and a node of Flower tell each other, as plain values."""
 
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeVar
 
 from fedbandit.errors import InvalidMessage
 
 
-class _Record:
-    """Reads and writes the fields of a message as a dictionary of plain values."""
-
-    __slots__ = ()
-
-    def record(self) -> dict[str, Any]:
-        """Return the fields by name: whole numbers, floats, truth values and bytes."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
-
-    @classmethod
-    def read(cls, record: Any) -> Self:
-        """Return the message in a record; raise InvalidMessage if a field is missing or wrong."""
-        given = {}
-        for each in fields(cls):  # type: ignore[arg-type]
-            value = record.get(each.name)
-            if type(value) is not each.type:
-                expected = getattr(each.type, "__name__", each.type)
-                message = f"{cls.__name__}.{each.name}: got {value!r:.40}; expected {expected}."
-                raise InvalidMessage(f"{message} Use one version of fedbandit on all nodes.")
-            given[each.name] = value
-        return cls(**given)
-
-
 @dataclass(frozen=True, slots=True)
-class Ask(_Record):
+class Ask:
     """Server to node: play until an upload is due or the rounds are over.
 
     ``download`` is everything merged (``wire.encode``). Of the life that this node told last,
@@ -43,7 +21,7 @@ class Ask(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(_Record):
+class Answer:
     """Node to server: upload ``sequence`` of a ``life`` of an agent (``wire.encode``).
 
     ``upload`` is empty, and ``sequence`` that of the last one, if there is nothing to send.
@@ -58,3 +36,24 @@ class Answer(_Record):
     rounds: int
     reward: float
     regret: float
+
+
+M = TypeVar("M", Ask, Answer)
+
+
+def record_of(message: Ask | Answer) -> dict[str, Any]:
+    """Return the fields by name: whole numbers, floats, truth values and bytes."""
+    return asdict(message)
+
+
+def read(kind: type[M], record: Mapping[str, Any]) -> M:
+    """Return the message in a record; raise InvalidMessage if a field is missing or wrong."""
+    given: dict[str, Any] = {}
+    for each in fields(kind):
+        value = record.get(each.name)
+        if type(value) is not each.type:
+            expected = getattr(each.type, "__name__", each.type)
+            message = f"{kind.__name__}.{each.name}: got {value!r:.40}; expected {expected}."
+            raise InvalidMessage(f"{message} Use one version of fedbandit on all nodes.")
+        given[each.name] = value
+    return kind(**given)

@@ -19,7 +19,7 @@ from fedbandit.client.state.records import Tensor, packed, unpacked
 from fedbandit.core.agent import Agent
 from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
-from fedbandit.engines.flower_messages import Answer, Ask
+from fedbandit.engines.flower_messages import Answer, Ask, read, record_of
 from fedbandit.errors import InvalidMessage, InvalidState, OutputError, complaint
 from fedbandit.terms import check_served
 
@@ -102,7 +102,7 @@ class NodeAgent:
             return Answer(index, life, 0, b"", False, 0, 0.0, 0.0), self._recipe.agent(index)
         try:
             saved = msgspec.msgpack.decode(data, type=_Saved)
-            return Answer.read(saved.answer), Agent.restore(self._recipe, unpacked(saved.agent))
+            return read(Answer, saved.answer), Agent.restore(self._recipe, unpacked(saved.agent))
         except (msgspec.DecodeError, ValueError, InvalidMessage) as error:
             fix = "Delete the file: the agent begins another life, and what was not sent is lost."
             where, expected = f"state {self._path}", "what this agent wrote"
@@ -112,7 +112,7 @@ class NodeAgent:
     def _save(self) -> None:
         """Replace the file, so that it is whole whenever the machine stops."""
         state: dict[str, Any] = packed(self._agent.state())
-        data = msgspec.msgpack.encode(_Saved(self._last.record(), state))
+        data = msgspec.msgpack.encode(_Saved(record_of(self._last), state))
         part = self._path.with_suffix(".part")
         try:
             with part.open("wb") as file:

@@ -5,11 +5,11 @@ of the recipe: stored with the model, told to agents when they join, and a part 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Literal
 
 from fedbandit.errors import InvalidParameter, complaint, unknown
-from fedbandit.features.declared import Category, Declaration, Number, declaration
+from fedbandit.features.declared import Declaration, declaration
 
 VERSION: Final = 1
 """The rule by which features become arms; see ``features.hashed``."""
@@ -35,6 +35,7 @@ class Features:
     """
 
     declared: Mapping[str, Any] = field(default_factory=dict)
+    _: KW_ONLY
     id: bool = False
     interactions: Interactions = "all"
     only_declared: bool = False
@@ -62,11 +63,6 @@ class Features:
         """Return what is declared of a feature; None if nothing is."""
         found: Declaration | None = self.declared.get(name)
         return found
-
-    @property
-    def numbers(self) -> list[str]:
-        """The names of features that are declared to be numbers."""
-        return [name for name, each in self.declared.items() if isinstance(each, Number)]
 
     @property
     def params(self) -> dict[str, Any]:
@@ -99,7 +95,7 @@ def features_from(given: object) -> Features | None:
     if given is None or isinstance(given, Features):
         return given
     if isinstance(given, Mapping):
-        if "version" not in given:
+        if not isinstance(given.get("version"), int):  # a feature may have this name
             return Features(given)
         known = ("version", "declared", "id", "interactions", "only_declared")
         for name in given:
@@ -129,5 +125,3 @@ def _pairs(given: object) -> Literal["all", "none"] | tuple[tuple[str, str], ...
 
 PLAIN: Final = Features()
 """Nothing declared: what models without an encoding have."""
-
-__all__ = ["PLAIN", "VERSION", "Category", "Features", "Number", "features_from"]

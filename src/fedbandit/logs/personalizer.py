@@ -27,7 +27,7 @@ def object_of(event: Event) -> bytes:
     """Return an event as one line of JSON, its end included."""
     order = [event.chosen, *(k for k in range(event.choices) if k != event.chosen)]
     shown: dict[str, Any] = {
-        "_label_cost": -event.reward,
+        "_label_cost": 0.0 - event.reward,
         "_label_probability": event.probability,
         "_label_Action": event.chosen + 1,
         "_labelIndex": event.chosen,

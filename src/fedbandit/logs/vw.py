@@ -35,7 +35,7 @@ def block_of(event: Event) -> str:
     """Return an event as a block of lines, the empty one at the end included."""
     lines = [f"shared {_tag(event.id)}|context{_named(event.context)}"]
     for place in range(event.choices):
-        label = f"0:{-event.reward!r}:{event.probability!r} " if place == event.chosen else ""
+        label = f"0:{0.0 - event.reward!r}:{event.probability!r} " if place == event.chosen else ""
         lines.append(label + _action(event, place))
     return "\n".join(lines) + "\n\n"
 

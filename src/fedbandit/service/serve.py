@@ -134,7 +134,7 @@ def _read_again(tls: Tls, gates: Sequence[Gate]) -> None:
 async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]) -> bool:
     """Make everything ready and return True; if told to stop meanwhile, stop and return False."""
     starting = asyncio.create_task(_start(coordinator))
-    notice = asyncio.get_running_loop().call_later(_PATIENCE, _log.warning, _NOT_YET)
+    notice = asyncio.get_running_loop().call_later(_PATIENCE, _log.info, _NOT_YET)
     while not (starting.done() or told_to_stop()):
         await asyncio.wait({starting}, timeout=_LOOK_SECONDS)
     notice.cancel()

@@ -8,6 +8,7 @@ nothing, and one that has grown adds what is new.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from hashlib import sha256
 from itertools import chain, islice
 
@@ -69,18 +70,16 @@ def warm(
 
 
 def _upload(recipe: Recipe, events: Iterator[Event], arms: Callable[[Event], Array]) -> Upload:
-    agent = recipe.agent(0)
-    ready = []
+    """Return what events come to as one upload, whatever the trigger says."""
+    agent, ready = recipe.agent(0), list[Upload]()
     for event in events:
         arm = checked_arm(arms(event)[event.chosen], recipe.dimension)
         upload = agent.observe(arm, event.reward, pack=False)
         if upload is not None:
             ready.append(upload)
+            agent = recipe.agent(0)  # this one would wait for an answer
     ready.append(agent.collect(pack=False))
-    whole = ready[0]
-    for upload in ready[1:]:
-        whole = agent.combined(whole, upload)
-    return agent.packed(whole)
+    return agent.packed(reduce(agent.combined, ready))
 
 
 def _refused(name: str, refusal: Refusal, number: int) -> DataError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.commands.log import add_logs
+from fedbandit.cli.reporting import add_json, report, say
 from fedbandit.cli.settings import add_set, settings
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import directory, number_list, number_or_none, positive, share, words
@@ -49,31 +50,35 @@ def _define(add: Add) -> None:
     told = "reward of decisions that have none (default: they are left out)"
     add("--default-reward", type=number_or_none, metavar="R", help=told)
     add("--level", type=share, default=0.95, metavar="P", help="of the intervals (default: 0.95)")
-    add("--json", action="store_true", help="print everything as JSON")
+    add_json(add)
     add("--out", type=directory, metavar="DIR", help="directory for a figure and the JSON")
 
 
 def _execute(arguments: Namespace) -> None:
+    from threadpoolctl import threadpool_limits
+
     from fedbandit.logs import read
     from fedbandit.offline import evaluate
 
     recipes = _recipes(arguments, read(arguments.logs))
-    found = evaluate(
-        arguments.logs,
-        recipes,
-        radius=arguments.radius,
-        choice=arguments.choice,
-        default_reward=arguments.default_reward,
-        level=arguments.level,
-        progress=_progress(),
-    )
-    if arguments.json:
-        print(json.dumps(found.plain(), indent=2, allow_nan=False))
-    else:
+    with threadpool_limits(limits=1):  # small matrices: more threads only wait for each other
+        found = evaluate(
+            arguments.logs,
+            recipes,
+            radius=arguments.radius,
+            choice=arguments.choice,
+            default_reward=arguments.default_reward,
+            level=arguments.level,
+            progress=_progress(),
+        )
+    files = [] if arguments.out is None else _written(found, arguments)
+
+    def show() -> None:
         _show(found)
-    if arguments.out is not None:
-        for path in _written(found, arguments):
-            print(path, file=sys.stderr if arguments.json else sys.stdout)
+        for path in files:
+            print(path)
+
+    report(arguments, lambda: {**found.plain(), "files": files}, show)
 
 
 def _progress() -> Callable[[int, int], None]:
@@ -136,7 +141,7 @@ def _show(found: "Evaluation") -> None:
     show_table(title, header, [done, *map(_cells, found.outcomes)])
     for reason, count in found.skipped.items():
         print(f"left out: {count:,} x {reason}")
-    print(found.sentence)
+    say(found.sentence)
 
 
 def _cells(outcome: "Outcome") -> tuple[str, ...]:

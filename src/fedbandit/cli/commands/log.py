@@ -3,8 +3,15 @@
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
+from fedbandit.cli.reporting import add_json, report, say
+
+if TYPE_CHECKING:
+    from fedbandit.logs import Tally
+
+_NAMES = 1000  # agents that are told apart
 
 EXAMPLE = """\
 fedbandit log convert decisions/ --to vw --out decisions.vw
@@ -12,9 +19,10 @@ fedbandit log convert decisions/ --to parquet --out decisions.parquet
 fedbandit log convert old.vw --from vw --out decisions.ndjson
 fedbandit log convert personalizer.json --from personalizer --out decisions.ndjson
 fedbandit log show decisions/
+fedbandit log shadow decisions/
 
-decisions/ is the directory that an agent was given as log (connect(..., log="decisions"), or
-fedbandit edge --log decisions)."""
+decisions/ is the directory that an agent was given as log: by connect(..., log="decisions"), or by
+--log decisions of the sidecar."""
 
 
 def add_logs(add: Add) -> None:
@@ -29,15 +37,22 @@ def _define_convert(add: Add) -> None:
     told = "ndjson (default), parquet, vw or personalizer, which vw reads with --dsjson"
     add("--to", default="ndjson", metavar="FORMAT", help=told)
     add("--out", type=Path, required=True, metavar="FILE", help="new file to write")
+    add_json(add)
 
 
 def _convert(arguments: Namespace) -> None:
     from fedbandit.logs import convert
 
     tally = convert(arguments.logs, arguments.out, to=arguments.to, source=arguments.source)
-    print(f"{arguments.out}: {tally.events:,} events")
-    for line in tally.sentences():
-        print(line, file=sys.stderr)
+    found = {"file": arguments.out, "events": tally.events, "left_out": dict(tally.skipped)}
+    report(
+        arguments, lambda: found, lambda: _say(f"{arguments.out}: {tally.events:,} events", tally)
+    )
+
+
+def _define_logs(add: Add) -> None:
+    add_logs(add)
+    add_json(add)
 
 
 def _show(arguments: Namespace) -> None:
@@ -48,15 +63,38 @@ def _show(arguments: Namespace) -> None:
     for event in reader:
         total += event.reward
         least = min(least, event.probability)
-        if len(agents) < 1000:
+        if len(agents) < _NAMES:
             agents.add(event.agent)
     events, head = reader.tally.events, reader.head
-    if head is not None and head.recipe:
-        print(f"model {head.model}, {head.recipe}, agents {', '.join(sorted(agents)[:5])}")
     mean = total / events if events else float("nan")
-    print(f"{events:,} decisions with rewards; mean {mean:.4g}; least probability {least:.3g}")
-    for line in reader.tally.sentences():
-        print(line)
+    found = {
+        "model": "" if head is None else head.model,
+        "recipe": "" if head is None else head.recipe,
+        "agents": sorted(agents),
+        "events": events,
+        "mean_reward": mean,
+        "least_probability": least,
+        "left_out": dict(reader.tally.skipped),
+    }
+    told = f"{events:,} decisions with rewards; mean {mean:.4g}; least probability {least:.3g}"
+    report(arguments, lambda: found, lambda: _say(told, reader.tally))
+
+
+def _shadow(arguments: Namespace) -> None:
+    from dataclasses import asdict
+
+    from fedbandit.logs import read
+    from fedbandit.offline.shadow import shadow_of
+
+    found = shadow_of(read(arguments.logs))
+    plain = {**asdict(found), "sentence": found.sentence}
+    report(arguments, lambda: plain, lambda: say(found.sentence))
+
+
+def _say(told: str, tally: "Tally") -> None:
+    print(told)
+    for line in tally.sentences():
+        print(line, file=sys.stderr)
 
 
 LOG = Command(
@@ -68,6 +106,7 @@ LOG = Command(
         Command(
             "convert", "Write the events of logs in another format.", _define_convert, _convert
         ),
-        Command("show", "Count what logs hold, and what cannot be used.", add_logs, _show),
+        Command("show", "Count what logs hold, and what cannot be used.", _define_logs, _show),
+        Command("shadow", "Compare agent and baseline of shadow mode.", _define_logs, _shadow),
     ),
 )

@@ -10,6 +10,7 @@ from fedbandit.cli.parsing import WHAT_IT_IS, fitted
 from fedbandit.cli.reporting import columns
 
 NEXT = (
+    ("watch three agents learn together, in a minute or two", "fedbandit quickstart"),
     ("see how few bytes it takes, in about a minute", "fedbandit reproduce --quick --out demo"),
     ("ask what suits your data", "fedbandit advise visits.csv"),
     ("make a model, and serve it", "fedbandit model create news --dimension 100\nfedbandit serve"),

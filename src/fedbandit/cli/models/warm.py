@@ -2,10 +2,12 @@
 
 import sys
 from argparse import Namespace
+from dataclasses import asdict
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.commands.log import add_logs
 from fedbandit.cli.options import add_audit, add_store, audited, opened_store
+from fedbandit.cli.reporting import add_json, report
 
 
 def _define(add: Add) -> None:
@@ -13,6 +15,7 @@ def _define(add: Add) -> None:
     add_logs(add)
     add_store(add)
     add_audit(add)
+    add_json(add)
 
 
 def _warm(arguments: Namespace) -> None:
@@ -28,8 +31,10 @@ def _warm(arguments: Namespace) -> None:
     audited(
         arguments, "model warmed", model=arguments.name, agent=done.agent, observations=done.new
     )
-    print(f"{arguments.name}: {done.new:,} observations merged as {done.agent}", end="")
-    print(f"; {done.before:,} were there already" if done.before else "")
+    told = f"{arguments.name}: {done.new:,} observations merged as {done.agent}"
+    before = f"; {done.before:,} were there already" if done.before else ""
+    found = {**asdict(done), "model": arguments.name, "left_out": dict(logs.tally.skipped)}
+    report(arguments, lambda: found, lambda: print(told + before))
     for line in logs.tally.sentences():
         print(line, file=sys.stderr)
 

@@ -3,11 +3,13 @@
 import json
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_store, opened_store
+from fedbandit.cli.reporting import add_json, print_json, say
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import not_negative, positive
 from fedbandit.errors import DataError
@@ -31,6 +33,7 @@ def _define(add: Add) -> None:
         "show what has moved since this snapshot (see fedbandit model history; default: the last)"
     )
     add("--since", type=_version, metavar="VERSION", help=told)
+    add_json(add)
 
 
 def _weights(arguments: Namespace) -> None:
@@ -50,20 +53,32 @@ def _weights(arguments: Namespace) -> None:
     then = {}
     if before is not None:
         then = {each.name: each for each in _found(recipe, _base(recipe, before), terms)}
+    if arguments.json:
+        moved = {name: each.weight for name, each in then.items()}
+        shown = found[: arguments.top]
+        print_json(
+            {
+                "model": model.name,
+                "version": model.version,
+                "weights": [{**asdict(each), "before": moved.get(each.name)} for each in shown],
+                "since": since,
+            }
+        )
+        return
     show_table(
         f"Weights of {model.name}, version {model.version}",
         ("feature", "weight", "95 % interval", "unknown", "moved"),
         [_row(each, then.get(each.name)) for each in found[: arguments.top]],
     )
     hardly = sum(each.unknown > 0.5 for each in found)
-    print(f"{len(found)} in all; hardly anything is known of {hardly} (over 50 % unknown)")
+    say(f"{len(found)} in all; hardly anything is known of {hardly} (over 50 % unknown)")
     shared = sum(each.shared for each in found)
     if shared:
-        print(f"{shared} share a place with another (*): their weights cannot be told apart")
+        say(f"{shared} share a place with another (*): their weights cannot be told apart")
     if base.reading.shed > 0.0:
-        print("its sketch has lost part of what was seen; the intervals leave that out")
+        say("its sketch has lost part of what was seen; the intervals leave that out")
     if since is not None:
-        print(f"moved: since version {since}; ! where that is beyond the interval")
+        say(f"moved: since version {since}; ! where that is beyond the interval")
 
 
 def _row(each: "Weight", then: "Weight | None") -> tuple[str, ...]:

@@ -5,7 +5,7 @@ draws what it would have drawn, and a decision can be looked at again later.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from math import nan
 from typing import Any, Final, Literal
 
@@ -42,6 +42,7 @@ class Thompson:
     """
 
     scale: float = 1.0
+    _: KW_ONLY
     seed: int = 0
 
     learns = True
@@ -123,6 +124,7 @@ class Mixed:
     """
 
     epsilon: float
+    _: KW_ONLY
     over: Ucb | Thompson | Literal["ucb", "thompson"] = "ucb"
     seed: int = 0
 

@@ -1,0 +1,1 @@
+"""``fedbandit quickstart``: coordinator, agents and sidecar on one machine."""
