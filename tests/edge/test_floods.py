@@ -20,7 +20,7 @@ from tests.web.flood import flood
 
 RECIPE = fb.FSCLB(dimension=12, sketch_size=5, agents=2)
 QUESTION: dict[str, Any] = {"actions": [{"id": "a"}, {"id": "b"}]}
-KINDS = ["silent", "half-head", "large-head", "unread", "half-answered", "garbage"]
+KINDS = ["silent", "half-head", "large-head", "unread", "half-answered", "tiny-chunks", "garbage"]
 JSON = {"Content-Type": "application/json"}
 MOST_MEMORY = 60e6
 SLOWEST = 2.0  # seconds that 99 of 100 requests take at most

@@ -182,7 +182,13 @@ def tls(tmp_path: Path) -> tuple[tuple[str, ...], ssl.SSLContext]:
 
 @pytest.mark.parametrize(
     ("kind", "number"),
-    [("silent", 4150), ("half-head", 600), ("wrong-token", 600), ("unread", 600)],
+    [
+        ("silent", 4150),
+        ("half-head", 600),
+        ("wrong-token", 600),
+        ("unread", 600),
+        ("tiny-chunks", 300),
+    ],
 )
 def test_agents_are_served_beside_a_flood(
     sqlite_url: Callable[[], str], kind: str, number: int

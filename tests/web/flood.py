@@ -45,6 +45,11 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "slow-body": lambda: _wrong_token(10_000) + b"begins",
     "unread": lambda: _head("GET", "/openapi.json") * 100,
     "half-answered": lambda: _head("GET", "/healthz") + b"GET /heal",
+    "tiny-chunks": lambda: (
+        _head("POST", "/", "Transfer-Encoding: chunked") + b"1\r\nx\r\n" * 50_000
+    ),
+    "many-lines": lambda: _head("GET", "/healthz", *["a:"] * 3900),
+    "large-file-unread": lambda: _head("GET", "/docs/swagger-ui-bundle.js"),
     "garbage": lambda: os.urandom(2000),
     "client-hello": _client_hello,
 }
@@ -52,7 +57,7 @@ KINDS: dict[str, Callable[[], bytes]] = {
 
 
 SHAKEN = {"shaken": lambda: b"", "shaken-half-head": KINDS["half-head"]} | {
-    f"shaken-{kind}": KINDS[kind] for kind in ("wrong-token", "unread")
+    f"shaken-{kind}": KINDS[kind] for kind in ("wrong-token", "unread", "tiny-chunks")
 }
 """What each connection says once TLS is set up."""
 
@@ -80,7 +85,7 @@ async def _keep(kind: str, place: tuple[str, int], opened: Callable[[], None]) -
                 await loop.sock_connect(connection, place)
                 opened()
                 await loop.sock_sendall(connection, say())
-                await _end_of(connection, reading=kind not in ("unread",))
+                await _end_of(connection, reading="unread" not in kind)
         await asyncio.sleep(0.001)
 
 

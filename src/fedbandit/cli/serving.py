@@ -34,12 +34,14 @@ def add_idle_seconds(add: Add) -> None:
 
 
 def log_to_stderr() -> None:
-    """Log this program's messages, and uvicorn's errors, to standard error.
+    """Log this program's messages, and errors of uvicorn and asyncio, to standard error.
 
-    Not its warnings: one for each request that is no HTTP would let strangers fill the disk.
+    Not their warnings: one for each request that is no HTTP, or for each write to a connection that
+    has ended, would let strangers fill the disk.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    for name in ("uvicorn", "asyncio"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def announce(what: str) -> Callable[[str], None]:

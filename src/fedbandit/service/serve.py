@@ -62,7 +62,8 @@ def serve(
     has the certificate's files read again. If the store keeps a thread waiting beyond the end, the
     process exits here, as by kill -9: nothing acknowledged is lost.
     """
-    settings = replace(settings, bounds=within_handles(settings.bounds))
+    bounds = within_handles(settings.bounds, gates=1 if admin is None else 2)
+    settings = replace(settings, bounds=bounds)
     tokens = not settings.open
     check_exposure(address, tls=tls is not None, tokens=tokens, insecure=insecure)
     if admin is not None:

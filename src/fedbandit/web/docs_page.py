@@ -5,7 +5,9 @@ fetched from another host. Where that package is not installed, a page without s
 place.
 """
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -15,7 +17,7 @@ from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from fedbandit.web.openapi import PAGE_HEADERS, Described, page
@@ -31,6 +33,7 @@ HEADERS: Final = {
 _TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 _THEIRS: Final = ("swagger-ui.css", "swagger-ui-bundle.js")
 _OURS: Final = ("docs.css", "docs.js")
+_PIECE = 2**15  # bytes
 
 
 def docs_routes(described: Described) -> list[BaseRoute]:
@@ -52,20 +55,29 @@ def docs_routes(described: Described) -> list[BaseRoute]:
 
 
 async def _file(request: Request) -> Response:
-    data = _bytes(request.path_params["file"])
-    if data is None:
+    name, assets = request.path_params["file"], _assets()
+    if name not in _OURS and (assets is None or name not in _THEIRS):
         raise HTTPException(404)
-    kind = _TYPES[request.path_params["file"].rpartition(".")[2]]
-    return Response(data, media_type=kind, headers=HEADERS)
+    data = _bytes(name)
+    headers = {**HEADERS, "Content-Length": str(len(data))}
+    kind = _TYPES[name.rpartition(".")[2]]
+    return StreamingResponse(_pieces(data), media_type=kind, headers=headers)
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    """Give out a large file as fast as it is read: what is not read is not kept for its reader."""
+    for start in range(0, len(data), _PIECE):
+        yield data[start : start + _PIECE]
+        await asyncio.sleep(0)  # between the pieces others are served
 
 
 @cache
-def _bytes(name: str) -> bytes | None:
-    """Return a file of the page; None if there is none of that name."""
-    if name in _OURS:
-        return files("fedbandit.web").joinpath("static", name).read_bytes()
+def _bytes(name: str) -> bytes:
+    """Return a file of the page. To be called with names of files alone: it remembers each."""
     assets = _assets()
-    return (assets / name).read_bytes() if assets is not None and name in _THEIRS else None
+    if name in _OURS or assets is None:
+        return files("fedbandit.web").joinpath("static", name).read_bytes()
+    return (assets / name).read_bytes()
 
 
 @cache

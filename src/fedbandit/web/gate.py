@@ -17,6 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fedbandit.web.guests import Bounds, Guest, Guests, address_of
+from fedbandit.web.watched import Slices, Watched
 
 _GOODBYE_SECONDS = 2.0  # for the other side to end TLS
 _AT_ONCE = 64  # accepted before connections accepted earlier get their turn
@@ -65,6 +66,7 @@ class Gate:
         self.guests, self.tls, self._trusts = Guests(bounds), tls, trusts
         self._listener, self._config, self._patience = listener, config, patience
         self._server: uvicorn.Server | None = None
+        self._slices = Slices()
         self._greeting: set[asyncio.Task[None]] = set()
         self._sweeping: asyncio.Task[None] | None = None
         if tls is not None:
@@ -191,7 +193,9 @@ class Gate:
         secure = self.tls is not None
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: _Watched(self._protocol(guest), guest, self),
+                lambda: Watched(
+                    self._protocol(guest), guest, self._slices, lambda: self.leave(guest)
+                ),
                 connection,
                 ssl=self.tls,
                 ssl_handshake_timeout=self._patience.handshake if secure else None,
@@ -220,37 +224,6 @@ class Gate:
                 if now - guest.since > most and not (guest.busy and guest.known):
                     self.guests.leave(guest)
                     guest.cut()
-
-
-class _Watched(asyncio.Protocol):
-    """Passes everything on to uvicorn's protocol, and notes when the connection begins and ends."""
-
-    def __init__(self, inner: asyncio.Protocol, guest: Guest, gate: Gate) -> None:
-        self._inner, self._guest, self._gate = inner, guest, gate
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._guest.cut = cast(asyncio.Transport, transport).abort
-        secure = transport.get_extra_info("ssl_object")
-        if secure is not None:
-            self._guest.certificate = secure.getpeercert(binary_form=True)
-        self._inner.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._inner.resume_writing()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._gate.leave(self._guest)
-        self._inner.connection_lost(error)
-        self._guest.gone()
 
 
 class NoteRequests:

@@ -48,10 +48,11 @@ class Guest:
     """One connection.
 
     ``since``: when it was accepted, or when its last request came or was answered. ``cut`` ends it
-    at once, ``serve`` has it served, ``turn_over`` lets others have their turn. ``busy``: a request
-    of it is not answered yet. ``known``: one was admitted. ``refused``: its request will be refused
-    after a while, or was answered without being admitted; it is the last one. ``certificate``: what
-    its client showed, in DER. ``answering`` runs a request.
+    at once, ``serve`` has it served, ``turn_over`` lets others have their turn, ``admitted`` is
+    called when it becomes known. ``busy``: a request of it is not answered yet. ``known``: one was
+    admitted. ``refused``: its request will be refused after a while, or was answered without being
+    admitted; it is the last one. ``certificate``: what its client showed, in DER. ``answering``
+    runs a request.
     """
 
     address: str
@@ -59,6 +60,7 @@ class Guest:
     cut: Callable[[], object] = _nothing
     serve: Callable[[], object] = _nothing
     turn_over: Callable[[], object] = _nothing
+    admitted: Callable[[], object] = _nothing
     busy: bool = False
     known: bool = False
     refused: bool = False
@@ -159,6 +161,7 @@ class Guests:
             self._turns.discard(guest)
             guest.known = True
             self._known[guest] = None
+            guest.admitted()
 
     def used(self, guest: Guest) -> None:
         """Note that a connection was of use just now."""

@@ -19,6 +19,7 @@ if sys.platform != "win32":
 
 _BACKLOG = 4096
 _OTHER_HANDLES = 100  # for the store, the event loop, the log
+_UNSENT = 2**16  # bytes of answers that the system keeps for one who does not read them
 _SELECTED = 200  # of the 512 sockets that Windows can wait for, and as many that wait
 
 
@@ -28,6 +29,8 @@ def listen(host: str, port: int) -> socket.socket:
     # Without the protocol's number asyncio leaves Nagle's algorithm on: 40 ms per answer.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # connections have it from here
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
     try:
         listener.bind((host, port))
         listener.listen(_BACKLOG)
@@ -38,8 +41,11 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def within_handles(bounds: Bounds) -> Bounds:
-    """Let this process open as many files as it may; return bounds that leave some for others."""
+def within_handles(bounds: Bounds, *, gates: int = 1) -> Bounds:
+    """Let this process open as many files as it may; return bounds that leave some for others.
+
+    ``gates``: how many servers with these bounds there are in the process.
+    """
     if sys.platform == "win32":
         return replace(bounds, connections=_SELECTED, newcomers=_SELECTED // 2, waiting=_SELECTED)
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -47,8 +53,9 @@ def within_handles(bounds: Bounds) -> Bounds:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if most == resource.RLIM_INFINITY:
         return bounds
-    connections = min(bounds.connections, (most - _OTHER_HANDLES) // 2)
-    waiting = min(bounds.waiting, most - _OTHER_HANDLES - connections)
+    each = (most - _OTHER_HANDLES) // gates
+    connections = min(bounds.connections, each // 2)
+    waiting = min(bounds.waiting, each - connections)
     newcomers = min(bounds.newcomers, connections // 2)
     return replace(bounds, connections=connections, newcomers=newcomers, waiting=waiting)
 

@@ -1,0 +1,179 @@
+"""One connection between its transport and uvicorn, which is given a stranger's bytes in turns.
+
+Parsing costs time: of a head with thousands of lines, of a body in thousands of chunks, up to a
+second for what one read brings. So the lines of a stranger's head are counted, and what comes
+after its head is passed on in slices, a few milliseconds of them at a time, between which everybody
+else is served. From a connection that was admitted bytes are passed on as they come.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from fedbandit.web.guests import Guest
+
+MOST_LINES: Final = 256
+"""Of the head of a request; a stranger with more is refused."""
+_SLICE = 2048  # bytes passed on at once
+_TURN = 0.005  # seconds of slices before everybody else is served
+_COSTLY = 0.05  # seconds to pass on one read; that connection gets slices from then on
+_READ = 2**14  # bytes read at a time from a connection that gets slices
+_END = re.compile(rb"\n\r?\n")
+_TOO_LONG = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"Connection: close\r\nContent-Length: 0\r\n\r\n"
+)
+
+
+class Slices:
+    """Passes on what connections hold back: first from the one that has cost least so far."""
+
+    def __init__(self) -> None:
+        self._holding: dict[Watched, None] = {}
+        self._begun = False
+
+    def add(self, connection: "Watched") -> None:
+        """Pass on what a connection holds, soon."""
+        self._holding[connection] = None
+        if not self._begun:
+            self._begun = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def discard(self, connection: "Watched") -> None:
+        """Pass on nothing more from a connection."""
+        self._holding.pop(connection, None)
+
+    def _turn(self) -> None:
+        ends = time.monotonic() + _TURN
+        while self._holding and time.monotonic() < ends:
+            chosen = min(self._holding, key=lambda each: each.spent)
+            if not chosen.pass_on():
+                self._holding.pop(chosen, None)
+        self._begun = bool(self._holding)
+        if self._begun:
+            asyncio.get_running_loop().call_soon(self._turn)
+
+
+class Watched(asyncio.Protocol):
+    """Passes everything on to uvicorn's protocol, and notes when the connection begins and ends.
+
+    ``ended`` is called at its end. ``spent``: seconds that passing on its bytes took.
+    """
+
+    def __init__(
+        self, inner: asyncio.Protocol, guest: Guest, slices: Slices, ended: Callable[[], None]
+    ) -> None:
+        self._inner, self._guest, self._slices, self._ended = inner, guest, slices, ended
+        self._held = bytearray()
+        self._tail, self._lines = b"", 0  # of a head that has not ended yet
+        self._in_head, self._is_costly = True, False
+        self.spent = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take up a connection that is to be served."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._guest.cut = self._transport.abort
+        self._guest.admitted = self._be_known
+        secure = transport.get_extra_info("ssl_object")
+        if secure is not None:
+            self._guest.certificate = secure.getpeercert(binary_form=True)
+        self._read_at_most(_READ)
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on bytes, or hold back what comes after a stranger's head."""
+        if self._guest.known and not self._is_costly:
+            self._feed(data)
+            return
+        if self._in_head:
+            data = self._feed_head(data)
+        if data:
+            self._held += data
+            self._transport.pause_reading()
+            self._slices.add(self)
+
+    def pass_on(self) -> bool:
+        """Pass on a slice of what is held; return whether there is more."""
+        if self._transport.is_closing():
+            self._held.clear()
+            return False
+        data = bytes(self._held[:_SLICE])
+        del self._held[:_SLICE]
+        self._feed(data)
+        if not self._held:
+            self._read_on()
+        return bool(self._held)
+
+    def eof_received(self) -> bool | None:
+        """Pass on that no more bytes come."""
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        """Pass on that the other side does not read."""
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass on that the other side reads again."""
+        self._inner.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Pass on that it has ended, and forget what is held."""
+        self._slices.discard(self)
+        self._held.clear()
+        self._ended()
+        self._inner.connection_lost(error)
+        self._guest.gone()
+
+    def _feed_head(self, data: bytes) -> bytes:
+        """Pass on what belongs to the head of the first request; return the rest."""
+        begins = len(self._tail)
+        found = _END.search(self._tail + data)
+        head = data if found is None else data[: found.end() - begins]
+        self._tail, self._in_head = (self._tail + data)[-2:], found is None
+        self._lines += head.count(b"\n")
+        if self._lines > MOST_LINES:
+            self._transport.write(_TOO_LONG)
+            self._transport.close()
+            return b""
+        self._feed(head)
+        return data[len(head) :]
+
+    def _feed(self, data: bytes) -> None:
+        began = time.monotonic()
+        self._inner.data_received(data)
+        took = time.monotonic() - began
+        self.spent += took
+        if took > _COSTLY and not self._is_costly:
+            self._is_costly = True
+            self._read_at_most(_READ)
+
+    def _be_known(self) -> None:
+        """Pass on everything from now on as it comes."""
+        if self._is_costly:
+            return
+        self._in_head = False
+        self._slices.discard(self)
+        self._read_at_most(None)
+        if self._held:
+            data = bytes(self._held)
+            self._held.clear()
+            self._feed(data)
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Read again, unless uvicorn has enough for now: it goes on by itself then."""
+        if not cast(Any, self._inner).flow.read_paused and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _read_at_most(self, size: int | None) -> None:
+        """Set how much one read brings, or waits under TLS while none is wanted; None: as usual.
+
+        Of event loops that do not let it be chosen, more is held.
+        """
+        place = cast(Any, self._transport)
+        if hasattr(place, "max_size"):
+            place.max_size = size or type(place).max_size
+        if hasattr(place, "set_read_buffer_limits"):
+            place.set_read_buffer_limits(size)
