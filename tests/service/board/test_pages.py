@@ -15,6 +15,7 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.messages import Upload
 from fedbandit.core.statistics import Estimates, Rewards, Statistics
+from fedbandit.service.access.audit import AuditLog
 from fedbandit.service.access.sessions import parent_of
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.app import app_of, watching_app
@@ -111,6 +112,10 @@ def test_a_cookie_is_a_session_and_no_other_token(url: str, client: TestClient) 
     assert sign_in(client, session).status_code == 401  # no session from a session
     use_cookie(client, boss)
     assert client.get("/board/models").status_code == 401
+    client.cookies.clear()
+    shown = {"Authorization": f"Bearer {session}"}  # it would outlive the token it was begun with
+    for path in ("/board/models", "/metrics"):
+        assert client.get(path, headers=shown).status_code == 401
 
 
 @pytest.mark.parametrize("secret", ["", "wrong", "<script>"])
@@ -157,6 +162,24 @@ def test_forms_of_other_sites_are_refused(client: TestClient) -> None:
 
 def test_a_form_that_is_too_large_is_refused(client: TestClient) -> None:
     assert sign_in(client, "x" * 10_000).status_code == 413
+    many = {f"field{number}": "x" for number in range(11)}
+    assert client.post("/board/sign-in", data=many).status_code == 422
+
+
+def test_the_audit_log_tells_who_signed_in_and_who_tried(url: str, tmp_path: Path) -> None:
+    boss, log = make_token(url, model=None, agent=None), tmp_path / "audit"
+    coordinator = Coordinator(open_store(url), TOKENS, audit=AuditLog(log))
+    with TestClient(app_of(coordinator)) as client:
+        sign_in(client, "wrong")
+        use_cookie(client, "wrong")
+        client.get("/")
+        client.cookies.clear()
+        client.get("/")  # has done nothing wrong
+        sign_in(client, boss)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [each["what"] for each in lines if each["what"] != "refused"] == ["signed in"]
+    assert sum(each["count"] for each in lines if each["what"] == "refused") == 2
+    assert boss not in log.read_text()
 
 
 def test_headers_are_strict_and_nothing_comes_from_elsewhere(signed_in: TestClient) -> None:

@@ -52,13 +52,15 @@ class Authentication:
         model: str | None,
         agent: str | None,
         asked_again: bool = False,
+        session: bool = False,
         guest: Guest | None = None,
     ) -> bytes | None:
         """Raise Refusal unless a token or certificate opens this agent of this model.
 
         Returns its digest; None if no tokens are asked for. With ``asked_again``, one that was good
         once for these names will do: the store is asked again before anything is changed or
-        revealed. ``guest`` is the connection: it may have shown a certificate, is cut off first
+        revealed. ``session``: of admins' tokens, that of a session at the board, which is good for
+        nothing else. ``guest`` is the connection: it may have shown a certificate, is cut off first
         while it waits to be refused, and has an address that is refused with 429 if it has been
         refused with 401 too often.
 
@@ -72,9 +74,10 @@ class Authentication:
             self._used[digest] = time.time()
             return digest
         token = self._remembered(digest)
-        if not opens(token, digest, model=model, agent=agent):  # or not known: all the same
+        what = partial(_admits, digest=digest, model=model, agent=agent, session=session)
+        if not what(token):  # or not known: all the same
             token = await self._read(digest)
-            if not opens(token, digest, model=model, agent=agent):
+            if not what(token):
                 if token is None or token.is_over(time.time()):
                     self._admitted.pop(digest, None)
                 await self._refuse(began, guest, admin=model is None)
@@ -113,7 +116,7 @@ class Authentication:
         """Return the secret of a new session of an admin's token; raise Refusal if it is none."""
         digest = await self.admit(secret, model=None, agent=None, guest=guest)
         token = None if digest is None else self._remembered(digest) or await self._read(digest)
-        if token is None or parent_of(token) is not None:
+        if token is None:
             raise unauthorised(admin=True)
         cookie, made = new_session(token)
         await self._ask(lambda: keep_session(self._store, made))
@@ -144,9 +147,9 @@ class Authentication:
         """Return the token of a session; raise Refusal if a cookie is of none."""
         digest = None
         if cookie:
-            digest = await self.admit(cookie, model=None, agent=None, guest=guest)
+            digest = await self.admit(cookie, model=None, agent=None, session=True, guest=guest)
         token = None if digest is None else self._remembered(digest) or await self._read(digest)
-        if token is None or parent_of(token) is None:
+        if token is None:
             raise unauthorised(admin=True)
         return token
 
@@ -216,6 +219,14 @@ class Authentication:
                 continue
             for digest, token in zip(digests, found, strict=True):
                 self._sought.pop(digest).set_result(token)
+
+
+def _admits(
+    token: Token | None, *, digest: bytes, model: str | None, agent: str | None, session: bool
+) -> bool:
+    """Say whether a token opens this, and is of a session, or not, as is asked for."""
+    opened = opens(token, digest, model=model, agent=agent)
+    return opened and token is not None and session == (parent_of(token) is not None)
 
 
 def _found(store: Store, digests: Sequence[bytes]) -> list[Token | None]:

@@ -19,7 +19,7 @@ from fedbandit.service.access.sessions import SESSION_SECONDS
 from fedbandit.service.board.views import RANGES
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.refusal import Refusal, not_now
-from fedbandit.service.tokens import bearer
+from fedbandit.service.tokens import bearer, digest_of
 from fedbandit.web import gate
 from fedbandit.web.gate import guest_of
 
@@ -38,7 +38,7 @@ PAGE_HEADERS: Final = {
 _COOKIE = "fedbandit_board"
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FILES: Final = ("board.css", "board.js", "charts.js", "words.js", "icon.svg")
-_FORM_BYTES, _FORM_SECONDS = 8192, 10.0
+_FORM_BYTES, _FORM_FIELDS, _FORM_SECONDS = 8192, 10, 10.0
 _WATCHERS = 100
 _LOOK_SECONDS, _STILL_HERE_SECONDS, _STOP_SECONDS = 1.0, 10.0, 0.2
 _WRONG = "That is not an admin token of this coordinator. Make one with the command below."
@@ -71,6 +71,8 @@ class _Pages:
         try:
             await self._admit(request)
         except Refusal as refusal:
+            if _COOKIE in request.cookies:
+                self._note_refused(request, refusal)
             told = {HTTPStatus.UNAUTHORIZED: "", HTTPStatus.TOO_MANY_REQUESTS: _TOO_MANY}
             return _sign_in_page(told.get(refusal.status, _AWAY), HTTPStatus.OK)
         name = "open" if self._coordinator.settings.open else "signed-in"
@@ -85,11 +87,12 @@ class _Pages:
                 secret, guest_of(request.scope)
             )
         except Refusal as refusal:
-            self._coordinator.metrics.count(
-                "fedbandit_refused_total", status=str(int(refusal.status))
-            )
+            self._note_refused(request, refusal)
             told = {HTTPStatus.UNAUTHORIZED: _WRONG, HTTPStatus.TOO_MANY_REQUESTS: _TOO_MANY}
             return _sign_in_page(told.get(refusal.status, _AWAY), refusal.status)
+        if self._coordinator.audit is not None:
+            name = self._coordinator.authentication.name_of(digest_of(secret))
+            self._coordinator.audit.note("signed in", **{"from": _address(request)}, token=name)
         response = RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=PAGE_HEADERS)
         _set_cookie(response, request, cookie, SESSION_SECONDS)
         return response
@@ -170,6 +173,13 @@ class _Pages:
 
         return read
 
+    def _note_refused(self, request: Request, refusal: Refusal) -> None:
+        """Count a wrong token or cookie that is answered with a page, as others are counted."""
+        status = int(refusal.status)
+        self._coordinator.metrics.count("fedbandit_refused_total", status=str(status))
+        if self._coordinator.audit is not None:
+            self._coordinator.audit.refused(_address(request), status, refusal.field)
+
     async def _admit(self, request: Request) -> None:
         """Raise Refusal unless a request has a session, or an admin's token as programs send it."""
         known = self._coordinator.authentication
@@ -191,6 +201,10 @@ async def _file(request: Request) -> Response:
 @cache
 def _text(name: str) -> str:
     return files("fedbandit.service.board").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
 
 
 def _html(text: str, status: int = HTTPStatus.OK) -> Response:
@@ -244,4 +258,8 @@ async def _form(request: Request) -> dict[str, list[str]]:
         raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "body", message) from error
     except ClientDisconnect as error:
         raise Refusal(HTTPStatus.BAD_REQUEST, "body", "it ended early") from error
-    return parse_qs(body.decode("latin-1"), max_num_fields=10)
+    try:
+        return parse_qs(body.decode("latin-1"), max_num_fields=_FORM_FIELDS)
+    except ValueError as error:
+        message = f"a form has at most {_FORM_FIELDS} fields"
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "body", message) from error
