@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+_BACKSLASHES = "\\" * 15_000
 PATH = "/v1/models/news/agents/phone/sync"
 
 
@@ -49,6 +50,7 @@ KINDS: dict[str, Callable[[], bytes]] = {
         _head("POST", "/", "Transfer-Encoding: chunked") + b"1\r\nx\r\n" * 50_000
     ),
     "many-lines": lambda: _head("GET", "/healthz", *["a:"] * 3900),
+    "quoted-cookie": lambda: _head("GET", "/", f'Cookie: fedbandit_board="{_BACKSLASHES}"'),
     "large-file-unread": lambda: _head("GET", "/docs/swagger-ui-bundle.js"),
     "garbage": lambda: os.urandom(2000),
     "client-hello": _client_hello,

@@ -118,6 +118,23 @@ def test_a_cookie_is_a_session_and_no_other_token(url: str, client: TestClient) 
         assert client.get(path, headers=shown).status_code == 401
 
 
+def test_a_cookie_is_found_among_others_and_read_in_no_time(signed_in: TestClient) -> None:
+    secret = signed_in.cookies["fedbandit_board"]
+    signed_in.cookies.clear()
+    found = (f"fedbandit_board={secret}", f"a=b; fedbandit_board={secret}; c=d")
+    others = (
+        f"xfedbandit_board={secret}",
+        f"fedbandit_board={secret}x",
+        f"a=fedbandit_board={secret}",
+    )
+    for status, headers in ((200, found), (401, others)):
+        for each in headers:
+            answer = signed_in.get("/board/models", headers={"Cookie": each})
+            assert answer.status_code == status, each
+    absurd = 'fedbandit_board="' + "\\" * 200_000 + '"'  # takes two minutes where quotes are undone
+    assert signed_in.get("/board/models", headers={"Cookie": absurd}).status_code == 401
+
+
 @pytest.mark.parametrize("secret", ["", "wrong", "<script>"])
 def test_other_tokens_begin_none(client: TestClient, url: str, secret: str) -> None:
     agents = make_token(url, model="news", agent="phone")
