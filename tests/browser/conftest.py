@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,9 +82,9 @@ class Stage:
                 time.sleep(0.01)
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    url = f"sqlite:///{tmp_path}/stage.db"
+@pytest.fixture(scope="session")
+def set_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('stage')}/stage.db"
     make_model(url, "news", fb.FSCLB(dimension=D, sketch_size=4, agents=3))
     make_model(url, "idle", fb.FSCLB(dimension=D, sketch_size=4, agents=3))
     names = ("phone-1", "phone-2", "till-3")
@@ -101,3 +100,11 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     for each in fleet:
         each.join(60)
     made.process.kill()
+
+
+@pytest.fixture
+def stage(set_up: Stage) -> Stage:
+    """The stage, with a coordinator that runs."""
+    if set_up.process.process.poll() is not None:
+        set_up.start_again()
+    return set_up

@@ -88,10 +88,15 @@ DESCRIPTION: Final[Described] = {
         'other agents of its model. Every error is JSON: `{"error": {"field": ..., "message": '
         "...}}`.",
     },
+    "tags": [
+        {"name": "Decisions", "description": "What programs ask: choose, reward."},
+        {"name": "Status", "description": "How the agent is."},
+    ],
     "paths": {
         "/rank": {
             "post": {
                 "operationId": "rank",
+                "tags": ["Decisions"],
                 "summary": "Choose one of these actions in this context.",
                 "description": with_curl(
                     "Features are objects of numbers, texts and booleans; or every action's "
@@ -124,6 +129,7 @@ DESCRIPTION: Final[Described] = {
             "parameters": [_EVENT],
             "post": {
                 "operationId": "reward",
+                "tags": ["Decisions"],
                 "summary": "Report the reward of the chosen action, once per event.",
                 "description": with_curl(
                     "",
@@ -149,6 +155,7 @@ DESCRIPTION: Final[Described] = {
             "parameters": [_EVENT],
             "post": {
                 "operationId": "activate",
+                "tags": ["Decisions"],
                 "summary": "Report that the deferred action was taken.",
                 "description": with_curl(
                     "For decisions that were asked for with deferActivation.",
@@ -165,6 +172,7 @@ DESCRIPTION: Final[Described] = {
         "/healthz": {
             "get": {
                 "operationId": "healthz",
+                "tags": ["Status"],
                 "summary": "The status of the agent; trouble says why uploads are not delivered.",
                 "description": with_curl("", f"curl {_HOST}/healthz"),
                 "responses": in_order(
@@ -175,6 +183,7 @@ DESCRIPTION: Final[Described] = {
         "/metrics": {
             "get": {
                 "operationId": "metrics",
+                "tags": ["Status"],
                 "summary": "The status, average reward and estimates, for Prometheus.",
                 "description": with_curl("", f"curl {_HOST}/metrics"),
                 "responses": in_order(

@@ -39,7 +39,8 @@ def private_coordinator(
     if all(each.name != model for each in store.models()):
         store.create(*new_model(model, recipe))
     listener = listen(_HOST, 0)
-    app = guarded(Coordinator(store, settings), Address(host=_HOST, port=0))
+    coordinator = Coordinator(store, settings, told_to_stop=lambda: server.should_exit)
+    app = guarded(coordinator, Address(host=_HOST, port=0))
     config = uvicorn_config(app, stop_seconds=5)
     server = uvicorn.Server(config)
     thread = Thread(

@@ -56,11 +56,11 @@ def serve(
 ) -> None:
     """Serve the store at a URL until SIGTERM or SIGINT; then finish what was accepted, and return.
 
-    ``admin``: where to answer operators (/metrics, /readyz, /docs); None: at ``address`` as well.
-    ``audit`` is told what is done. ``above``: the coordinator that models are passed on to, if this
-    is a relay. ``announce`` is called with the address once it can be reached.
-    SIGHUP has the certificate's files read again. If the store keeps a thread waiting beyond the
-    end, the process exits here, as by kill -9: nothing acknowledged is lost.
+    ``admin``: where to answer operators (the board, /metrics, /readyz, /docs); None: at ``address``
+    as well. ``audit`` is told what is done. ``above``: the coordinator that models are passed on
+    to, if this is a relay. ``announce`` is called with the address once it can be reached. SIGHUP
+    has the certificate's files read again. If the store keeps a thread waiting beyond the end, the
+    process exits here, as by kill -9: nothing acknowledged is lost.
     """
     settings = replace(settings, bounds=within_handles(settings.bounds))
     tokens = not settings.open

@@ -11,6 +11,7 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Base
 from fedbandit.errors import InvalidParameter
 from fedbandit.independent import Independent
+from fedbandit.simulation.fleet import MANY, Agents, CompactFleet
 from fedbandit.simulation.round import bad_round, play_alone, play_round
 from fedbandit.simulation.trace import Ledger, Trace
 from fedbandit.simulation.window import play_in_windows, plays_in_stretches
@@ -28,7 +29,8 @@ def simulate(recipe: Recipe | Independent, world: World, *, rounds: int) -> Trac
     world and rounds. The world must have the recipe's dimension, and at most as many agents.
 
     Where agents do not depend on each other between uploads, each plays many rounds at a time
-    (``Agent.play``); what is played, sent and counted is the same.
+    (``Agent.play``); what is played, sent and counted is the same. Of many agents (over 16,384)
+    only those that are playing are objects in memory (``fleet``).
     """
     _check(recipe, world, rounds)
     ledger = Ledger.blank(rounds)
@@ -41,7 +43,9 @@ def simulate(recipe: Recipe | Independent, world: World, *, rounds: int) -> Trac
         _check_played(played, rounds)
         return ledger.trace(cut=0)
     warm_up(recipe)
-    agents, server = recipe.fleet(), recipe.server()
+    server = recipe.server()
+    compact = recipe.agents > MANY and plays_in_stretches(recipe)
+    agents: Agents = CompactFleet(recipe) if compact else recipe.fleet()
     if plays_in_stretches(recipe):
         played = play_in_windows(agents, server, tape, ledger)
     else:

@@ -45,7 +45,7 @@ def _define(add: Add) -> None:
     add("--tls-key", type=Path, metavar="PEM", help="private key of the certificate")
     told = "authorities whose client certificates may take the place of tokens (token create "
     add("--tls-client-ca", type=Path, metavar="PEM", help=f"{told}--certificate)")
-    told = "answer /metrics, /readyz and /docs at this address alone"
+    told = "answer the board, /metrics, /readyz and /docs at this address alone"
     add("--admin-listen", metavar="HOST:PORT", help=told)
     add_audit(add)
     told = "megabytes that the audit log and the one before it may take (default: 100)"

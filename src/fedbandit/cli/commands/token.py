@@ -43,7 +43,7 @@ _DAY = 86_400.0
 def _define_create(add: Add) -> None:
     add("model", nargs="?", metavar="MODEL", help="model that the agent may use")
     add("agent", nargs="?", metavar="AGENT", help="agent that the token is for")
-    add("--admin", action="store_true", help="a token for /metrics, not for an agent")
+    add("--admin", action="store_true", help="a token for the board and /metrics, not for an agent")
     add("--name", metavar="NAME", help="name of the token, for revoke (default: made from AGENT)")
     _add_lifetime(add)
     told = "let the holder of this client certificate in, and make no secret"

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from fedbandit.service.access.attempts import Attempts
-from fedbandit.service.access.sessions import is_session, name_in, session_cookie
+from fedbandit.service.access.sessions import end_session, keep_session, new_session, parent_of
 from fedbandit.service.refusal import too_many, unauthorised
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store, Token
@@ -109,32 +109,55 @@ class Authentication:
             self.forget(digest)
             raise unauthorised()
 
-    async def admit_session(self, cookie: str) -> None:
+    async def start_session(self, secret: str, guest: Guest | None) -> str:
+        """Return the secret of a new session of an admin's token; raise Refusal if it is none."""
+        digest = await self.admit(secret, model=None, agent=None, guest=guest)
+        token = None if digest is None else self._remembered(digest) or await self._read(digest)
+        if token is None or parent_of(token) is not None:
+            raise unauthorised(admin=True)
+        cookie, made = new_session(token)
+        await self._ask(lambda: keep_session(self._store, made))
+        return cookie
+
+    async def admit_session(self, cookie: str, guest: Guest | None) -> None:
         """Raise Refusal (401) unless a cookie is of a session whose admin's token is still good.
 
-        A token that was revoked, or is over, ends its sessions within ``remember_seconds``.
+        A token that was revoked, or is over, ends its sessions within ``remember_seconds``. Wrong
+        cookies are refused as wrong tokens are; a browser without one has done nothing wrong.
         """
         if self._settings.open:
             return
-        name = name_in(cookie)
+        session = await self._session(cookie, guest)
+        parent = await self._token_named(parent_of(session) or "")
+        if parent is None or not opens(parent, parent.digest, model=None, agent=None):
+            self.forget(session.digest)
+            raise unauthorised(admin=True)
+
+    async def end_session(self, cookie: str) -> None:
+        """End a session; do nothing if there is none."""
+        token = await self._read(digest_of(cookie)) if cookie else None
+        if token is not None and parent_of(token) is not None:
+            await self._ask(lambda: end_session(self._store, token))
+            self.forget(token.digest)
+
+    async def _session(self, cookie: str, guest: Guest | None) -> Token:
+        """Return the token of a session; raise Refusal if a cookie is of none."""
+        digest = None
+        if cookie:
+            digest = await self.admit(cookie, model=None, agent=None, guest=guest)
+        token = None if digest is None else self._remembered(digest) or await self._read(digest)
+        if token is None or parent_of(token) is None:
+            raise unauthorised(admin=True)
+        return token
+
+    async def _token_named(self, name: str) -> Token | None:
         until, token = self._named.get(name, (0.0, None))
-        if name and until <= time.monotonic():
+        if until <= time.monotonic():
             token = await self._ask(lambda: self._store.token_named(name))
             if len(self._named) >= _REMEMBERED:
                 self._named.clear()
             self._named[name] = time.monotonic() + self._settings.remember_seconds, token
-        admin = token is not None and opens(token, token.digest, model=None, agent=None)
-        if token is None or not admin or not is_session(cookie, token, now=time.time()):
-            raise unauthorised(admin=True)
-        self._used[token.digest] = time.time()
-
-    async def start_session(self, secret: str, guest: Guest | None) -> str:
-        """Return the cookie of a new session of an admin's token; raise Refusal if it is none."""
-        digest = await self.admit(secret, model=None, agent=None, guest=guest)
-        token = None if digest is None else self._remembered(digest) or await self._read(digest)
-        if token is None:
-            raise unauthorised(admin=True)
-        return session_cookie(token, now=time.time())
+        return token
 
     def forget(self, digest: bytes) -> None:
         """Look into the store before this one is believed again."""

@@ -1,55 +1,54 @@
-"""Sessions of a browser at the board: a cookie that says whose token was shown, and until when.
+"""Sessions of a browser at the board: a token of its own that expires, kept in a cookie.
 
-A cookie is NAME.UNTIL.MAC: the name of an admin's token, seconds since 1970, and an HMAC of both
-under the digest of that token, which the store keeps. So there is no table of sessions: they
-outlive a restart, every coordinator of a store takes them, and they end with their token. The
-cookie opens the board alone, which changes nothing, and shows nothing that is not in the store.
+It is stored as other tokens are, by its digest: a stolen store opens no session, a restart ends
+none, and every coordinator of the store knows it. Its name says whose session it is; it is good for
+as long as that token is.
 """
 
-import base64
-import binascii
-import hmac
 import re
+import time
+from dataclasses import replace
 from typing import Final
 
-from fedbandit.service.storage.contract import Token
+from fedbandit.errors import UnknownName
+from fedbandit.service.storage.contract import Store, Token
+from fedbandit.service.tokens import new_token
 
 SESSION_SECONDS: Final = 12 * 3600
-_FORM = re.compile(r"([A-Za-z0-9_-]{1,400})\.([0-9]{1,12})\.([0-9a-f]{64})")
-_WHAT = b"fedbandit board session\n"
+MOST_SESSIONS: Final = 100
+"""Of one token; the oldest one ends when another begins."""
+_NAME = re.compile(r"board-[0-9a-f]{8} of (.+)", re.DOTALL)
 
 
-def session_cookie(token: Token, *, now: float) -> str:
-    """Return the cookie of a session that begins now."""
-    until = int(now) + SESSION_SECONDS
-    return f"{_packed(token.name)}.{until}.{_mac(token, until)}"
+def new_session(parent: Token) -> tuple[str, Token]:
+    """Draw the token of a session; return the secret, which goes into the cookie, and the token."""
+    secret, token = new_token(model=None, agent=None, lifetime=SESSION_SECONDS)
+    name = f"board-{token.digest.hex()[:8]} of {parent.name}"
+    ends = [each for each in (token.expires, parent.expires) if each is not None]
+    return secret, replace(token, name=name, expires=min(ends), lifetime=None)
 
 
-def name_in(cookie: str) -> str:
-    """Return the name of the token that a cookie is of; nothing if it is no cookie of ours."""
-    found = _FORM.fullmatch(cookie)
-    if found is None:
-        return ""
+def parent_of(token: Token) -> str | None:
+    """Return the name of the token that a session was begun with; None if it is no session's."""
+    found = _NAME.fullmatch(token.name)
+    return found[1] if found and token.model is None and not token.code else None
+
+
+def keep_session(store: Store, made: Token) -> None:
+    """Store the token of a session; delete sessions that are over, and the oldest of too many."""
+    now, parent = time.time(), parent_of(made)
+    sessions = [each for each in store.tokens() if parent_of(each) is not None]
+    over = [each for each in sessions if each.is_over(now)]
+    living = [each for each in sessions if each not in over and parent_of(each) == parent]
+    oldest = sorted(living, key=lambda each: each.created)[: len(living) - MOST_SESSIONS + 1]
+    for each in [*over, *(oldest if len(living) >= MOST_SESSIONS else ())]:
+        end_session(store, each)
+    store.add_token(made)
+
+
+def end_session(store: Store, session: Token) -> None:
+    """Delete the token of a session, which may be gone already."""
     try:
-        return base64.urlsafe_b64decode(found[1] + "=" * (-len(found[1]) % 4)).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
-
-
-def is_session(cookie: str, token: Token, *, now: float) -> bool:
-    """Say whether a cookie is of a session of this token that is not over."""
-    found = _FORM.fullmatch(cookie)
-    if found is None:
-        return False
-    until = int(found[2])
-    same = hmac.compare_digest(found[3], _mac(token, until))
-    return same and found[1] == _packed(token.name) and now < until <= now + SESSION_SECONDS + 60
-
-
-def _packed(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
-
-
-def _mac(token: Token, until: int) -> str:
-    message = _WHAT + token.name.encode() + b"\n%d" % until
-    return hmac.new(token.digest, message, "sha256").hexdigest()
+        store.revoke(session.name)
+    except UnknownName:
+        return

@@ -71,8 +71,8 @@ class _Pages:
         try:
             await self._admit(request)
         except Refusal as refusal:
-            told = "" if refusal.status is HTTPStatus.UNAUTHORIZED else _AWAY
-            return _sign_in_page(told, HTTPStatus.OK)
+            told = {HTTPStatus.UNAUTHORIZED: "", HTTPStatus.TOO_MANY_REQUESTS: _TOO_MANY}
+            return _sign_in_page(told.get(refusal.status, _AWAY), HTTPStatus.OK)
         name = "open" if self._coordinator.settings.open else "signed-in"
         return _html(_text("index.html").replace("{{session}}", name))
 
@@ -95,8 +95,9 @@ class _Pages:
         return response
 
     async def sign_out(self, request: Request) -> Response:
-        """End the session in this browser."""
+        """End the session."""
         _check_origin(request)
+        await self._coordinator.authentication.end_session(request.cookies.get(_COOKIE, ""))
         response = RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=PAGE_HEADERS)
         _set_cookie(response, request, "", 0)
         return response
@@ -172,12 +173,11 @@ class _Pages:
     async def _admit(self, request: Request) -> None:
         """Raise Refusal unless a request has a session, or an admin's token as programs send it."""
         known = self._coordinator.authentication
-        secret = bearer(request.headers.get("authorization", ""))
+        secret, guest = bearer(request.headers.get("authorization", "")), guest_of(request.scope)
         if secret:
-            guest = guest_of(request.scope)
             await known.admit(secret, model=None, agent=None, guest=guest)
         else:
-            await known.admit_session(request.cookies.get(_COOKIE, ""))
+            await known.admit_session(request.cookies.get(_COOKIE, ""), guest)
         gate.admit(request.scope)
 
 

@@ -155,11 +155,11 @@ function modelPage(model) {
   const title = el("h1", {}, model.name);
   const what = el("p", { class: "small" }, `${model.recipe}, ${model.dimension} dimensions, created ${new Date(1000 * model.created).toLocaleDateString("en", { dateStyle: "medium" })}`);
   if (!model.version) {
-    return [back, title, what, el("section", { class: "empty" }, el("h2", {}, "Waiting for the first upload"),
+    return [el("div", {}, back, title, what), el("section", { class: "empty" }, el("h2", {}, "Waiting for the first upload"),
       el("p", {}, "Give each agent a token of its own, and connect it:"),
       el("pre", {}, el("code", {}, `fedbandit token create ${model.name} AGENT --store STORE`)),
-      el("pre", {}, el("code", {}, `fedbandit.connect("${location.origin}", "${model.name}", agent="AGENT", token=...)`)),
-      el("p", {}, "An agent uploads once it has learned enough to be worth sending. This page shows it within seconds."), refusals(model))];
+      el("pre", {}, el("code", {}, `fedbandit.connect("${location.origin}", model="${model.name}", agent="AGENT", token="...")`)),
+      el("p", {}, "An agent uploads once it has learned enough to be worth sending. This page shows it within seconds."), model.refusals.length ? refusals(model) : null)];
   }
   return [el("div", { class: "title" }, el("div", {}, back, title, what), ranges()),
     hero(model), tiles(model), charts(model), agents(model), refusals(model)];
@@ -207,23 +207,28 @@ function tiles(model) {
   const { totals } = model;
   const tile = (name, value, more) => el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, el("b", {}, value), el("span", {}, more)));
   return el("dl", { class: "tiles" },
-    tile("Observations", count(model.observations), `${count(totals.uploads)} uploads since the board keeps count`),
+    tile("Observations", count(model.observations), `${count(totals.uploads)} uploads${totals.uploads < model.version ? " since the board keeps count" : ""}`),
     tile("Agents", count(model.agents), ["last sync ", since(model.seen)]),
     tile("Sent", bytes(totals.received + totals.sent), `${bytes(totals.received)} up, ${bytes(totals.sent)} down`),
     tile(totals.saved >= 0 ? "Saved against FedLinUCB" : "More than FedLinUCB", bytes(Math.abs(totals.saved)),
       totals.times ? `it sends ${number(totals.times)} times as much in as many syncs` : "told after the first sync"),
+    tile("Prediction error", number(model.lately?.error), explained(model)),
     tile("Refused uploads", count(totals.refused), totals.refused ? "the reasons are below" : "none so far"));
+}
+
+function explained({ lately }) {
+  if (!lately || lately.error === null || !lately.deviation) return "told once agents tell what they estimate";
+  const share = 1 - (lately.error / lately.deviation) ** 2;
+  return share > 0 ? `explains ${percent(share)} of the variation of rewards` : "so far no better than guessing the average";
 }
 
 function charts(model) {
   const { points, theta, lately } = model;
   const base = { t: points.t, step: points.step }, each = `each ${lasting(points.step)}`;
   const hour = theta.length > 0 ? theta.hour / theta.length : null;
-  const explained = lately?.error !== null && lately?.deviation ? 1 - (lately.error / lately.deviation) ** 2 : null;
   return el("section", { class: "charts", "aria-label": "Charts" },
     chart({ ...base, title: "Prediction error", zero: true,
-      note: "Root mean square of reward less estimate, made just before each reward was learned. It rises when the world drifts."
-        + (explained === null ? "" : ` In the ${lately.label} estimates explain ${percent(Math.max(explained, 0))} of the variation.`),
+      note: "Root mean square of reward less estimate, made just before each reward was learned. It rises when the world drifts.",
       series: [{ name: "Error", values: points.error, tone: "one" },
         ...(lately?.deviation ? [{ name: "Always guessing the average", values: points.t.map(() => lately.deviation), tone: "faint", kind: "level" }] : [])],
       empty: "No agent has told what it estimated in this range." }),

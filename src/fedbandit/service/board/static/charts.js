@@ -104,9 +104,9 @@ function barsOf(each, floors, x, y, slot) {
 
 function times(t, step, x, width) {
   const places = t.length < 3 || width < 300 ? [0, t.length - 1] : [0, Math.floor((t.length - 1) / 2), t.length - 1];
-  return [...new Set(places)].map((i, k, all) => svg("text", {
+  return [...new Set(places)].map((i, k) => svg("text", {
     class: "axis", x: x(i), y: HEIGHT - 6,
-    "text-anchor": all.length === 1 ? "middle" : k === 0 ? "start" : k === all.length - 1 ? "end" : "middle",
+    "text-anchor": x(i) > 40 && x(i) < width - 40 ? "middle" : k === 0 ? "start" : "end",
   }, clock(t[i], step)));
 }
 
