@@ -28,11 +28,16 @@ BODY = {"Content-Type": wire.MEDIA_TYPE}
 
 
 def make_model(
-    url: str, name: str, recipe: fb.Recipe, *, limits: wire.Limits = DEFAULT_LIMITS
+    url: str,
+    name: str,
+    recipe: fb.Recipe,
+    *,
+    limits: wire.Limits = DEFAULT_LIMITS,
+    relays: int = 0,
 ) -> None:
     """Make a model in a store."""
     store = open_store(url, create=True)
-    store.create(*new_model(name, recipe, limits=limits))
+    store.create(*new_model(name, recipe, limits=limits, relays=relays))
     store.close()
 
 

@@ -26,6 +26,7 @@ from fedbandit.service.storage.contract import (
     MOST_TOKENS,
     Archive,
     Model,
+    Relaying,
     Token,
     TooManyTokens,
 )
@@ -125,8 +126,20 @@ class LockedModel:
         merged = {**self.new.merged, **merged}
         self.new = replace(self.new, model=model, state=state, merged=merged)
 
-    def set_rules(self, *, limits: Limits, quotas: Quotas, history: History) -> None:
+    def relaying(self) -> Relaying | None:
+        return self.new.relaying
+
+    def write_relaying(self, *, outbox: bytes, base: bytes | None = None) -> None:
+        if base is None:
+            assert self.new.relaying is not None
+            base = self.new.relaying.base
+        self.new = replace(self.new, relaying=Relaying(base=base, outbox=outbox))
+
+    def set_rules(
+        self, *, limits: Limits, quotas: Quotas, history: History, relays: int | None = None
+    ) -> None:
         model = replace(self.new.model, limits=limits, quotas=quotas, history=history)
+        model = model if relays is None else replace(model, relays=relays)
         self.new = replace(self.new, model=model)
 
     @property

@@ -79,7 +79,7 @@ def connect(
         url,
         model=check_name("model", model),
         agent=check_name("agent", agent),
-        token=_source(token),
+        token=token_source(token),
         timeout=real("timeout", timeout),
         cafile=cafile,
         certificate=certificate,
@@ -174,8 +174,8 @@ def _new_chance() -> int:
     return (int.from_bytes(os.urandom(8)) >> 1) + 1
 
 
-def _source(token: str | os.PathLike[str] | None) -> str | Callable[[], str] | None:
-    """Return a token, or what reads it from its file."""
+def token_source(token: str | os.PathLike[str] | None) -> str | Callable[[], str] | None:
+    """Return a token, or what reads it from its file each time."""
     if token is None or isinstance(token, str):
         return token
     path = Path(token)

@@ -70,6 +70,11 @@ class Server:
         return self._base.statistics
 
     @property
+    def base(self) -> Base:
+        """Everything merged so far, and what follows from it: V, theta and theta'."""
+        return self._base
+
+    @property
     def summary(self) -> Any:
         """The summary of X^T X of everything merged: a Gram matrix or a sketch."""
         return self.statistics.summary

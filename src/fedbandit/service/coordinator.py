@@ -38,6 +38,7 @@ from fedbandit.service.refusal import (
     too_many,
     unauthorised,
 )
+from fedbandit.service.relay.relays import Relays
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import MOST_TOKENS, Store, Token, TooManyTokens
 from fedbandit.service.tokens import token_of
@@ -60,9 +61,10 @@ class Coordinator:
     ``merger`` has uploads merged; by default in threads of this process.
 
     ``told_to_stop`` says whether the program has been asked to end, ``has_room`` whether another
-    connection would be served, ``crowd`` what metrics tell of connections. ``audit`` is told what
-    was done, and closed at the end. ``abandoned`` is True once it has stopped with a thread still
-    waiting for the store.
+    connection would be served, ``crowd`` what metrics tell of connections. ``relays`` are told once
+    something has to be passed on to a coordinator above, and stopped at the end. ``audit`` is told
+    what was done, and closed at the end. ``abandoned`` is True once it has stopped with a thread
+    still waiting for the store.
     """
 
     def __init__(
@@ -74,12 +76,14 @@ class Coordinator:
         told_to_stop: Callable[[], bool] = lambda: False,
         has_room: Callable[[], bool] = lambda: True,
         crowd: Callable[[], Mapping[str, float]] = dict,
+        relays: Relays | None = None,
         audit: AuditLog | None = None,
     ) -> None:
         self.settings, self.metrics, self.turns = settings, Metrics(), Turns(settings)
         self.traffic = TrafficTally()
         self.abandoned = False
         self._told_to_stop, self._has_room, self._crowd = told_to_stop, has_room, crowd
+        self._relays = relays or Relays()
         self._stopped = False
         self._store = store
         self._reads = ThreadPoolExecutor(4, "fedbandit-read")
@@ -180,6 +184,8 @@ class Coordinator:
             raise self._store_away("written", error) from error
         if answer.merged:
             self._store_back("written")
+        if answer.due:
+            self._relays.pass_on(ref.model)
         return answer
 
     async def joined(
@@ -254,6 +260,7 @@ class Coordinator:
         await self._note_traffic()
         models = await self._asked(lambda: measured(self._store))
         gauges = {"fedbandit_waiting": float(self.turns.queued), **self._crowd()}
+        gauges |= self._relays.gauges()
         return self.metrics.text(models, gauges, batches=self._merger.batches)
 
     async def start(self) -> None:
@@ -277,6 +284,7 @@ class Coordinator:
         What is given up was not acknowledged: its senders will send it again.
         """
         self._stopped = True
+        await asyncio.to_thread(self._relays.stop)
         await self._note_traffic()
         await self._note_uses()
         finished = await self._merger.stop(_LAST_SECONDS)

@@ -134,6 +134,10 @@ _GAUGES: Final = {
     "fedbandit_connections": "Connections being served now, known or not.",
     "fedbandit_connections_waiting": "Connections without a whole request, or not served yet.",
     "fedbandit_connections_cut": "Connections cut off to make room for others, since the start.",
+    "fedbandit_upstream_uploads": "Uploads of this relay that were acknowledged above.",
+    "fedbandit_upstream_bytes_up": "Bytes of these uploads.",
+    "fedbandit_upstream_bytes_down": "Bytes of what the coordinator above answered.",
+    "fedbandit_upstream_troubled": "Models that cannot be passed on now.",
 }
 _OF_MODELS: Final = {
     "fedbandit_model_version": "Uploads merged into a model, ever, and times it was set back.",

@@ -23,6 +23,7 @@ from fedbandit.service.http.guard import guarded
 from fedbandit.service.merging.supervisor import WorkerMerger
 from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.models.agreement import check_agreement
+from fedbandit.service.relay.relays import Above, Relays, prepare, start_relays, warn_of_idle
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
 from fedbandit.web.gate import Gate, Patience, serve_behind
@@ -50,14 +51,16 @@ def serve(
     insecure: bool = False,
     admin: Address | None = None,
     audit: AuditLog | None = None,
+    above: Above | None = None,
     announce: Callable[[str], None] = print,
 ) -> None:
     """Serve the store at a URL until SIGTERM or SIGINT; then finish what was accepted, and return.
 
     ``admin``: where to answer operators (the board, /metrics, /readyz, /docs); None: at ``address``
-    as well. ``audit`` is told what is done. ``announce`` is called with the address once it can be
-    reached. SIGHUP has the certificate's files read again. If the store keeps a thread waiting
-    beyond the end, the process exits here, as by kill -9: nothing acknowledged is lost.
+    as well. ``audit`` is told what is done. ``above``: the coordinator that models are passed on
+    to, if this is a relay. ``announce`` is called with the address once it can be reached. SIGHUP
+    has the certificate's files read again. If the store keeps a thread waiting beyond the end, the
+    process exits here, as by kill -9: nothing acknowledged is lost.
     """
     settings = replace(settings, bounds=within_handles(settings.bounds))
     tokens = not settings.open
@@ -69,10 +72,13 @@ def serve(
     with ExitStack() as undo:
         undo.callback(store.close)
         check_agreement(store)
+        recipes = {} if above is None else prepare(store, above)
+        warn_of_idle(store, list(recipes))
         listener = undo.enter_context(listen(address.host, address.port))
         watching = undo.enter_context(listen(admin.host, admin.port)) if admin else None
         undo.pop_all()
     gates: list[Gate] = []
+    relays = Relays()
     coordinator = Coordinator(
         store,
         settings,
@@ -80,6 +86,7 @@ def serve(
         told_to_stop=lambda: server.should_exit,
         has_room=lambda: all(gate.has_room() for gate in gates[:1]),
         crowd=lambda: _crowd(gates),
+        relays=relays,
         audit=audit,
     )
     app = guarded(coordinator, address, app_of(coordinator, watched=admin is None))
@@ -98,6 +105,8 @@ def serve(
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGHUP, _read_again, tls, gates)
         if await _started(coordinator, told_to_stop=lambda: server.should_exit):
+            if above is not None:
+                start_relays(relays, store, above, recipes)
             announce(url_of(listener, secure=tls is not None))
             await serve_behind(gates, server)
 

@@ -6,9 +6,10 @@ from itertools import islice
 import numpy as np
 
 from fedbandit.core.checks import whole
+from fedbandit.core.messages import Upload
 from fedbandit.core.parts.choice import Policy
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.statistics import Base
+from fedbandit.core.statistics import Base, Statistics
 from fedbandit.errors import InvalidParameter
 from fedbandit.independent import Independent
 from fedbandit.simulation.fleet import MANY, Agents, CompactFleet
@@ -77,8 +78,11 @@ def warm_up(recipe: Recipe) -> None:
     for x in arms:
         pending.absorb(x, 1.0, 1.0)
     pending.growth_exceeds(0.0)
-    merged = base.statistics.summary.merge(pending.summary()).merge(pending.summary())
-    policy = Policy(memory.read(merged), arms[0], 1.0)
+    observed = Statistics(pending.summary(), pending.moment, pending.count)
+    upload, server = Upload(0, memory.uploaded(observed, base, pending.carried)), recipe.server()
+    server.adopt(server.merged([upload, upload]), version=2)
+    answer = Base(memory.opened(server.download().statistics), memory)
+    policy = Policy(answer.reading, answer.theta, 1.0)
     recipe.parts.choice.choose(policy, arms, 0, 0)
     recipe.agent(0).play(arms[None], np.ones((1, len(arms))))
 

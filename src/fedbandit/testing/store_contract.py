@@ -19,7 +19,14 @@ from fedbandit.service.models.deduplication import KEPT, Life, MergedUploads
 from fedbandit.service.models.history import History, Part, Snapshot
 from fedbandit.service.models.model import new_model
 from fedbandit.service.models.quotas import Quotas, Spent
-from fedbandit.service.storage.contract import MOST_TOKENS, Model, Store, Token, TooManyTokens
+from fedbandit.service.storage.contract import (
+    MOST_TOKENS,
+    Model,
+    Relaying,
+    Store,
+    Token,
+    TooManyTokens,
+)
 from fedbandit.testing.progress_contract import ProgressContract
 from fedbandit.wire import Limits
 
@@ -170,6 +177,32 @@ class StoreContract(ProgressContract):
         store.create(NEWS, NEWS_STATE)
         assert store.state("news") == (NEWS, NEWS_STATE)
 
+    def test_what_a_relay_keeps_changes_with_the_state_or_not_at_all(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.create(SHOP, SHOP_STATE)
+        with store.lock("news") as locked:
+            assert locked.relaying() is None
+            locked.write_relaying(base=b"base", outbox=b"one")
+            locked.write(state=b"1", version=1, count=0, merged={})
+        with suppress(ZeroDivisionError), store.lock("news") as locked:
+            locked.write_relaying(base=b"other", outbox=b"lost")
+            locked.write(state=b"2", version=2, count=0, merged={})
+            raise ZeroDivisionError
+        with store.lock("news") as locked:
+            assert locked.relaying() == Relaying(base=b"base", outbox=b"one")
+            locked.write_relaying(outbox=b"two")
+        archive = store.archive("news")
+        assert archive.relaying == Relaying(base=b"base", outbox=b"two")
+        assert store.archive("shop").relaying is None
+        store.delete("news")
+        store.install(archive)
+        with store.lock("news") as locked:
+            assert locked.relaying() == archive.relaying
+        store.delete("news")
+        store.create(NEWS, NEWS_STATE)
+        with store.lock("news") as locked:
+            assert locked.relaying() is None
+
     def test_a_lock_says_nothing_of_tokens_that_are_over_and_of_codes(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)
         good = replace(PHONE, expires=time.time() + 1e6)
@@ -293,16 +326,20 @@ class StoreContract(ProgressContract):
 
     def test_rules_are_kept_and_changed(self, store: Store, open_store: OpenStore) -> None:
         quotas, history = Quotas(observations=9, share=0.25), History(every=1.5, keep=3)
-        store.create(replace(NEWS, quotas=quotas, history=history), NEWS_STATE)
+        news = replace(NEWS, relays=2)
+        store.create(replace(news, quotas=quotas, history=history), NEWS_STATE)
         again = open_store()
-        assert again.model("news") == replace(NEWS, quotas=quotas, history=history)
+        assert again.model("news") == replace(news, quotas=quotas, history=history)
         limits = Limits(arm_norm=1.5, reward=2.5, count=7)
         with store.lock("news") as locked:
             locked.set_rules(
                 limits=limits, quotas=Quotas(uploads=2), history=History(by_agent=True)
             )
-        expected = replace(NEWS, limits=limits, quotas=Quotas(uploads=2))
+        expected = replace(news, limits=limits, quotas=Quotas(uploads=2))
         assert again.model("news") == replace(expected, history=History(by_agent=True))
+        with store.lock("news") as locked:
+            locked.set_rules(limits=limits, quotas=Quotas(), history=History(), relays=1)
+        assert again.model("news").relays == 1
         again.close()
 
     def test_mass_and_the_last_setting_back_stay_unless_written(self, store: Store) -> None:

@@ -13,6 +13,7 @@ from fedbandit.errors import StoreError
 from fedbandit.service.models.history import HOURLY
 from fedbandit.service.models.model import new_model
 from fedbandit.service.models.quotas import NO_QUOTAS
+from fedbandit.service.storage.contract import Relaying
 from fedbandit.service.storage.database import Session
 from fedbandit.service.storage.migrations import MIGRATIONS, SCHEMA, migrate
 from fedbandit.service.storage.opening import open_database, open_store
@@ -21,6 +22,8 @@ from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import client_of, make_model, make_token, overwrite, post
 
 NEW = SCHEMA + 2
+
+BEFORE_RELAYS = SCHEMA - 1
 
 
 def _add_column(session: Session) -> None:
@@ -80,8 +83,26 @@ def test_there_is_a_step_from_every_schema_since_the_oldest() -> None:
     assert sorted(MIGRATIONS) == list(range(SCHEMA - len(MIGRATIONS), SCHEMA))
 
 
+def _without_relaying(url: str) -> None:
+    """Make a store of the schema before relays."""
+    overwrite(url, "DROP TABLE relaying")
+    overwrite(url, f"UPDATE fedbandit SET version = {BEFORE_RELAYS}")
+
+
+def test_no_model_of_a_store_from_before_relays_is_one(old: str) -> None:
+    _without_relaying(old)
+    opened = open_store(old)
+    with opened.lock("news") as locked:
+        assert locked.relaying() is None
+        assert locked.model.relays == 0
+        locked.write_relaying(base=b"1", outbox=b"2")
+    assert opened.archive("news").relaying == Relaying(base=b"1", outbox=b"2")
+    opened.close()
+
+
 def _without_progress(url: str) -> None:
-    """Make a store of schema 6 of one of schema 7."""
+    """Make a store of schema 6 of one of schema 8."""
+    _without_relaying(url)
     for column in ("rewards", "reward_total", "held"):
         overwrite(url, f"ALTER TABLE agents DROP COLUMN {column}")
     for table in ("periods", "refusals", "marks"):
@@ -109,7 +130,7 @@ def test_agents_and_models_of_schema_6_get_a_progress(old: str) -> None:
 
 
 def _without_lives_of_tokens(url: str) -> None:
-    """Make a store of schema 5 of one of schema 7."""
+    """Make a store of schema 5 of one of schema 8."""
     _without_progress(url)
     for column in ("expires", "used", "lifetime", "code"):
         overwrite(url, f"ALTER TABLE tokens DROP COLUMN {column}")

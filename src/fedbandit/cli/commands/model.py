@@ -109,6 +109,7 @@ def _create(arguments: Namespace) -> None:
         quotas=quotas,
         history=history,
         groups=arguments.groups,
+        relays=arguments.relays or 0,
     )
     with opened_store(arguments, create=True) as store:
         store.create(model, state)

@@ -3,6 +3,7 @@
 import logging
 from argparse import Namespace
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
@@ -20,6 +21,7 @@ from fedbandit.errors import InvalidParameter
 if TYPE_CHECKING:
     from fedbandit.service.access.audit import AuditLog
     from fedbandit.service.http.address import Tls
+    from fedbandit.service.relay.relays import Above
 
 _log = logging.getLogger("fedbandit.service")
 EXAMPLE = """\
@@ -28,7 +30,12 @@ fedbandit serve --store sqlite:///fedbandit.db --listen 127.0.0.1:8400
 Create models and tokens in the same store, before it runs or while it does:
 
   fedbandit model create news --dimension 100
-  fedbandit token create news phone-7"""
+  fedbandit token create news phone-7
+
+A relay, one agent of a coordinator above and a coordinator of its own agents:
+
+  fedbandit serve --store sqlite:///relay.db --listen 127.0.0.1:8401 \\
+    --upstream https://root.example --upstream-agent berlin --upstream-token-file news=token"""
 
 
 def _define(add: Add) -> None:
@@ -47,6 +54,7 @@ def _define(add: Add) -> None:
     add_allow_host(add, when="with --open: ")
     told = "allow other addresses than loopback without TLS or tokens, behind a proxy for example"
     add("--insecure", action="store_true", help=told)
+    _define_upstream(add)
     told = "uploads in progress at once; more get 503 and retry later (default: 256)"
     add("--queue", type=positive, default=256, metavar="N", help=told)
     told = "seconds in which the body of a request has to arrive (default: 10)"
@@ -56,6 +64,53 @@ def _define(add: Add) -> None:
     add("--wrong-tokens", type=positive, default=60, metavar="N", help=told)
     told = "connections of one address that have no request admitted yet (default: 256)"
     add("--per-address", type=positive, default=256, metavar="N", help=told)
+
+
+def _define_upstream(add: Add) -> None:
+    told = "address of a coordinator above: pass on to it what is merged here, as one agent of it"
+    add("--upstream", metavar="URL", help=told)
+    told = "the name of that agent (default: this machine's host name)"
+    add("--upstream-agent", metavar="NAME", help=told)
+    told = "a model to pass on, made here if it does not exist, and the file with its token; may be"
+    told += " repeated. Without MODEL= for the one --upstream-model"
+    add("--upstream-token-file", action="append", default=[], metavar="[MODEL=]FILE", help=told)
+    told = "a model to pass on to a coordinator that asks for no tokens; may be repeated"
+    add("--upstream-model", action="append", default=[], metavar="MODEL", help=told)
+    told = "certificates to trust with an https --upstream in place of the system's"
+    add("--upstream-cafile", metavar="PEM", help=told)
+    told = "send the token over http to another machine too, where anybody on the way can read it"
+    add("--insecure-upstream", action="store_true", help=told)
+    told = "seconds after which to pass on what waits, whether the trigger has fired or not, or to "
+    told += "ask for news if nothing does (default: 60)"
+    add("--upstream-wait", type=seconds, default=60.0, metavar="S", help=told)
+
+
+def _above(arguments: Namespace) -> "Above | None":
+    """Return the coordinator above and the models for it; None if there is none."""
+    from fedbandit.service.relay.relays import Above
+
+    if arguments.upstream is None:
+        if arguments.upstream_model or arguments.upstream_token_file:
+            raise InvalidParameter("Models are passed on to an address. Give --upstream too.")
+        return None
+    models: dict[str, Path | None] = dict.fromkeys(arguments.upstream_model)
+    for given in arguments.upstream_token_file:
+        model, _, file = given.rpartition("=")
+        if not model and len(arguments.upstream_model) != 1:
+            said = f"--upstream-token-file {given} does not say for which model it is."
+            raise InvalidParameter(f"{said} Give MODEL=FILE, or one --upstream-model.")
+        models[model or arguments.upstream_model[0]] = Path(file)
+    if not models:
+        said = "--upstream needs to know which models to pass on."
+        raise InvalidParameter(f"{said} Give --upstream-token-file MODEL=FILE.")
+    return Above(
+        url=arguments.upstream,
+        agent=arguments.upstream_agent or gethostname(),
+        models=models,
+        wait=arguments.upstream_wait,
+        cafile=arguments.upstream_cafile,
+        insecure=arguments.insecure_upstream,
+    )
 
 
 def _execute(arguments: Namespace) -> None:
@@ -83,6 +138,7 @@ def _execute(arguments: Namespace) -> None:
         insecure=arguments.insecure,
         admin=read_address(arguments.admin_listen) if arguments.admin_listen else None,
         audit=_audit(arguments),
+        above=_above(arguments),
         announce=announce("serving"),
     )
 

@@ -45,7 +45,7 @@ def _set(arguments: Namespace) -> None:
         limits = check_limits(limits_from(arguments, model.limits, quotas))
         history = check_history(history_from(arguments, model.history))
         set_history(locked, history)
-        locked.set_rules(limits=limits, quotas=quotas, history=history)
+        locked.set_rules(limits=limits, quotas=quotas, history=history, relays=arguments.relays)
     audited(arguments, "model set", model=arguments.name)
 
     def show() -> None:

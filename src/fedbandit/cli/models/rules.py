@@ -59,6 +59,8 @@ def add_rules(add: Add, *, new: bool) -> None:
     number("--snapshot-every", above_zero, "SECONDS", text)
     text = told("most snapshots to keep, 0 for none", "24")
     number("--snapshots", _from_zero, "N", text)
+    text = told("levels of relays (serve --upstream) that may be below this coordinator", "0")
+    number("--relays", _from_zero, "N", text)
     add(
         "--keep-parts",
         action=BooleanOptionalAction,

@@ -35,6 +35,7 @@ def show(arguments: Namespace) -> None:
             "quotas": model.quotas,
             "history": model.history,
             "groups": model.groups,
+            "relays": model.relays,
             "uploads": model.version,
             "observations": model.count,
             "state_bytes": len(state),
@@ -67,6 +68,8 @@ def _show_model(
     print(f"fingerprint {model.fingerprint}, made {when(model.created)}")
     for line in rules_text(model.limits, model.quotas, model.history):
         say(line, indent="  ")
+    if model.relays:
+        say(f"relays: up to {model.relays} levels of them may be below")
     if model.groups:
         say(f"groups: agents are told the median of {model.groups} estimates")
     print(f"{model.version} uploads of {model.count} observations; state {len(state)} bytes")

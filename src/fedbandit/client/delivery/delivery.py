@@ -5,9 +5,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from random import random
+from typing import Protocol
 
 from fedbandit import wire
-from fedbandit.client.state.agent_state import AgentState, SyncRequest
+from fedbandit.client.state.agent_state import SyncRequest
 from fedbandit.client.transport import Transport
 from fedbandit.errors import Refused, RemoteError, Unreachable, complaint
 
@@ -20,12 +21,64 @@ nonsense, nothing new may count any more, and the agent would never hear that th
 """
 
 
+class Sender(Protocol):
+    """What uploads are delivered for: the state of an agent, or of a coordinator that is one."""
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether it has the coordinator's state as of this start, or of the start of this life."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The version of the download last received."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """What names that download; empty before the first."""
+        ...
+
+    @property
+    def cut(self) -> int:
+        """How many uploads of the fleet had a correction that was cut."""
+        ...
+
+    def due(self) -> bool:
+        """Return whether there is an upload to deliver, or the coordinator's state to fetch."""
+        ...
+
+    def do_housekeeping(self) -> float | None:
+        """Do what is due without the network; return in how many seconds again, None for never."""
+        ...
+
+    def next_request(self) -> SyncRequest | None:
+        """Put an upload in flight, durably, unless one is; return the request, None if none is."""
+        ...
+
+    def acknowledge(self, answer: wire.Synced) -> None:
+        """Remove the upload in flight and learn from the download in the answer."""
+        ...
+
+    def catch_up(self, answer: wire.Joined) -> None:
+        """Learn what was merged meanwhile, and limits that have changed."""
+        ...
+
+    def set_aside(self, why: str) -> None:
+        """Go on without the upload in flight, which was refused for its content; or raise."""
+        ...
+
+    def begin_another_life(self, *, again: bool) -> None:
+        """Go on under a new life; ``again``: send what was in flight, which was not merged."""
+        ...
+
+
 class Delivery:
     """Sends uploads and learns from the answers. Used by one thread."""
 
     def __init__(
         self,
-        state: AgentState,
+        state: Sender,
         transport: Transport,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -36,12 +89,11 @@ class Delivery:
         self._tried = True  # an upload in flight that a journal held may have been sent
 
     def do_housekeeping(self) -> float:
-        """Settle overdue decisions and shorten the journal; return in how many seconds again.
+        """Do what the state asks for without the network; return in how many seconds again.
 
         Also ask whether the model was set back, if the coordinator has not been heard for long.
         """
-        pause = self._state.settle_overdue()
-        self._state.rewrite_journal_if_needed()
+        pause = self._state.do_housekeeping()
         if self._state.caught_up and self._clock() >= self._ask_at:
             self._ask_at = self._clock() + QUIET * (0.5 + random())
             with suppress(RemoteError):  # the next delivery says so if it lasts
@@ -55,7 +107,7 @@ class Delivery:
 
     def due(self) -> bool:
         """Return whether there is an upload to deliver, or the coordinator's state to fetch."""
-        return not self._state.caught_up or not self._state.outbox.empty
+        return self._state.due()
 
     def deliver(self) -> None:
         """Catch up if that has not been done, else deliver one upload and learn from the answer."""

@@ -231,6 +231,19 @@ class AgentState:
         with self._learning_lock:
             self._learner.flush()
 
+    def due(self) -> bool:
+        """Return whether there is an upload to deliver, or the coordinator's state to fetch."""
+        return not self.caught_up or not self._learner.outbox.empty
+
+    def do_housekeeping(self) -> float | None:
+        """Settle overdue decisions and shorten the journal; return in how many seconds again.
+
+        None if decisions wait for ever.
+        """
+        pause = self.settle_overdue()
+        self.rewrite_journal_if_needed()
+        return pause
+
     def settle_overdue(self) -> float | None:
         """Give the default reward to decisions that waited too long; forget the deferred ones.
 

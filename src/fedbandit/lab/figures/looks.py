@@ -30,6 +30,7 @@ LOOKS: Mapping[str, Look] = {
     "FSCLB.lean": Look("#332288", (0, (9.0, 1.5)), 1.7, 4, "*"),
     "FedLinUCB": Look("#0072B2", "-", 2.2, 2, "D"),
     "FedLinUCB (published)": Look("#56B4E9", (0, (4.0, 2.0)), 1.2, 2, "d"),
+    "FSCLB (buffered)": Look("#94346E", (0, (4.0, 1.0, 1.0, 1.0)), 1.2, 2, "8"),
     "Random": Look("#7A7A7A", (0, (1.0, 1.5)), marker="x"),
     "AsyncLinUCB": Look("#009E73", (0, (6.0, 1.5)), marker="^"),
     "DisLinUCB": Look("#CC79A7", (0, (6.0, 1.5, 1.0, 1.5)), marker="v"),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fedbandit import wire
 from fedbandit.errors import InvalidMessage, UnknownName
-from fedbandit.service.merging.commit import CheckedSync, Committer
+from fedbandit.service.merging.commit import CheckedSync, Committer, rules_of
 from fedbandit.service.merging.sync import ModelGone, ModelRef, Outcome, SyncRequest
 from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, recipe_of
@@ -34,6 +34,9 @@ class StoreMerger:
         try:
             served, committer = self._opened(ref)
             checked = [_checked(served, each) for each in requests]
+            if any(isinstance(each, Refusal) for each in checked) and self._is_outdated(served):
+                self._open.pop(ref.model, None)  # refused by rules that were changed meanwhile
+                return self.merge(ref, requests)
             batch = [each for each in checked if isinstance(each, CheckedSync)]
             committed = iter(committer.commit(batch) if batch else ())
         except (ModelGone, UnknownName) as error:
@@ -44,6 +47,10 @@ class StoreMerger:
     def check(self) -> None:
         """Write to the store."""
         self._store.ping()
+
+    def _is_outdated(self, served: Served) -> bool:
+        """Say whether the rules that uploads are checked by were changed in the store."""
+        return rules_of(self._store.model(served.model.name)) != rules_of(served.model)
 
     def _opened(self, ref: ModelRef) -> tuple[Served, Committer]:
         known = self._open.get(ref.model)

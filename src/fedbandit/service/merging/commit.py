@@ -10,6 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from fedbandit import wire
+from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Upload
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, complaint
@@ -28,7 +29,8 @@ from fedbandit.service.models.quotas import (
 )
 from fedbandit.service.models.undo import keep_parts, keep_snapshot, opened_groups
 from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
-from fedbandit.service.storage.contract import Locked, Store
+from fedbandit.service.relay.relayed import Relayed, read_relayed
+from fedbandit.service.storage.contract import Locked, Model, Store
 
 _log = logging.getLogger("fedbandit.service")
 
@@ -59,6 +61,7 @@ class Committer:
         self._store, self._served = store, served
         self._held: Server | None = None
         self._groups: dict[int, Server] = {}
+        self._relayed: Relayed | None = None
         self._bytes, self._digest, self._told = b"", b"", b""
         self._minute = 0
 
@@ -90,13 +93,14 @@ class Committer:
         with self._store.lock(self._served.model.name) as locked:
             if locked.model.incarnation != self._served.model.incarnation:
                 raise ModelGone
-            if locked.model.limits != self._served.model.limits:
+            if rules_of(locked.model) != rules_of(self._served.model):
                 raise ModelGone  # they were changed: what was checked has to be checked again
             if held is None or self._digest != locked.digest:
                 self._bytes, self._digest = locked.state(), locked.digest
                 held = server_at(self._served.recipe, self._bytes)
                 self._told = locked.model.told
                 self._groups = opened_groups(self._served.recipe, locked)
+                self._relayed = self._read_relayed(locked)
             outcomes = self._merge(locked, held, batch)
         self._held = held
         return _with_downloads(
@@ -110,10 +114,12 @@ class Committer:
         if not sorting.new:
             return outcomes
         keep_snapshot(locked, sorting.now)
+        reference = None if self._relayed is None else server.base.reference
         moved = self._moved(locked, server, sorting.now)
         try:
             merge(self._served.recipe, server, sorting.new)
             self._merge_into_groups(locked, server, sorting)
+            due = self._pass_on(locked, server, sorting.new, reference)
         except InvalidMessage as error:
             raise _Unsound(error) from error
         self._bytes = wire.encode(server.whole())
@@ -132,7 +138,22 @@ class Committer:
         self._digest = locked.digest
         progress = merged_progress(sorting.sized, locked.model.limits)
         locked.past.add_progress(sorting.now, replace_fields(progress, moved=moved))
-        return outcomes
+        return [replace(each, due=due) if isinstance(each, Answer) else each for each in outcomes]
+
+    def _read_relayed(self, locked: Locked) -> Relayed | None:
+        stored = locked.relaying()
+        return None if stored is None else read_relayed(self._served.recipe, stored)
+
+    def _pass_on(
+        self, locked: Locked, whole: Server, new: Sequence[Upload], reference: Array | None
+    ) -> bool:
+        """Let uploads wait for upstream too, at a relay; return whether what waits is due there."""
+        if self._relayed is None:
+            return False
+        recipe = self._served.recipe
+        self._relayed = self._relayed.absorbed(recipe, new, reference)
+        locked.write_relaying(outbox=self._relayed.stored().outbox)
+        return self._relayed.outbox.in_flight is None and self._relayed.is_due(recipe, whole.base)
 
     def _moved(self, locked: Locked, server: Server, now: float) -> float:
         """Return how far the estimate went since it was marked last; mark it, once a minute."""
@@ -170,6 +191,11 @@ class Committer:
             )
             for form in formats
         }
+
+
+def rules_of(model: Model) -> tuple[wire.Limits, int]:
+    """Return what an upload was checked by."""
+    return model.limits, model.relays
 
 
 def _with_downloads(outcomes: Sequence[Outcome], downloads: Mapping[int, bytes]) -> list[Outcome]:

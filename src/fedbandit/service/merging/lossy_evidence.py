@@ -36,13 +36,30 @@ def lossy_evidence(summary: LossyRows | Fitted, moment: Array) -> tuple[float, f
     return trace, length, rewards_needed(rows, moment, diagonal), floor
 
 
-def check_bound(summary: LossyRows | Fitted, ridge: float) -> None:
+def relayed_room(summary: Fitted, levels: int) -> float:
+    """Return the share by which so many levels of relays may have enlarged the trace.
+
+    The charge of an upload is at most ``UPLOAD`` times its trace, which limits the step and so what
+    rounding adds to rows that lost nothing. Merging makes rows longer to have one weight for all.
+    """
+    return float(((1.0 + ETA) * (1.0 + _lengthened(summary.dimension))) ** levels - 1.0)
+
+
+def _lengthened(d: int) -> float:
+    """Return the share of an upload's trace that rounding may add to it, or take from it."""
+    slip = 0.5 * step_for(UPLOAD, d, d) * d
+    return 2.0 * slip + slip * slip
+
+
+def check_bound(summary: LossyRows | Fitted, ridge: float, levels: int = 0) -> None:
     """Raise InvalidMessage unless honest cutting and rounding can have made this bound.
 
     Before rounding sum c <= d lost and lost <= sum c (``lossy.summary``). Rounding changes lost by
     as much as the rows' squares, and adds at most ``UPLOAD`` times the ridge to each c, which is
     then rounded up. Its step is no larger than that allows. An upload that waited may have been
-    rounded twice.
+    rounded twice. With ``levels`` of relays below, it is a sum of uploads. Rounding each has added
+    at most ``UPLOAD`` times its trace to each c, has changed what it lost by ``_lengthened``, and
+    making rows longer has taken a share of the trace, eta, from what was lost.
     """
     trace, slip = float(np.vdot(summary.rows, summary.rows)), rounding_length(summary)
     changed = 2.0 * sqrt(trace) * slip + slip * slip
@@ -51,11 +68,14 @@ def check_bound(summary: LossyRows | Fitted, ridge: float) -> None:
     if not summary.weight <= heaviest * _LOOSE:
         expected = f"at most {heaviest:g}: an upload is rounded twice at most"
         raise misfit("upload.summary.weight", summary.weight, expected)
-    most = heaviest * d * (summary.lost + 2.0 * changed + 2.0 * rounds * UPLOAD * ridge)
-    if not total <= (_UP * _UP if rounds else _LOOSE) * most:
+    relayed = levels * rounds * (trace + summary.lost)
+    slips = relayed * _lengthened(d)
+    added = 2.0 * rounds * UPLOAD * ridge + relayed * (2.0 * UPLOAD + ETA) + slips
+    most = heaviest * d * (summary.lost + 2.0 * changed + added)
+    if not total <= (_UP ** (2 + levels) if rounds else _LOOSE) * most:
         expected = f"at most {most:g} in all: {d} coordinates times what was lost"
         raise misfit("upload.summary.bound", f"{total:g} in all", expected)
-    if not summary.lost <= _LOOSE * total + 2.0 * changed + UNSEEN * trace:
+    if not summary.lost <= _LOOSE * total + 2.0 * changed + slips + UNSEEN * trace:
         raise misfit("upload.summary.lost", summary.lost, f"at most the bounds, {total:g} in all")
     if isinstance(summary, Fitted) and len(summary.codes):
         largest = float(np.abs(summary.rows).max())

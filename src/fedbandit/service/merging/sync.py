@@ -37,7 +37,8 @@ class Answer(msgspec.Struct, frozen=True, eq=False):
 
     ``head`` is the agent's own; ``download``, everything merged, is the same bytes for many.
     ``format`` is that of the wire, as the agent asked. ``cut``: whether the upload's correction was
-    cut (``Statistics.cut``).
+    cut (``Statistics.cut``). ``due``: at a relay, whether what waits for upstream has to
+    be sent now.
     """
 
     head: bytes
@@ -45,6 +46,7 @@ class Answer(msgspec.Struct, frozen=True, eq=False):
     merged: bool
     format: int = wire.FORMAT
     cut: bool = False
+    due: bool = False
 
     @property
     def body(self) -> bytes:

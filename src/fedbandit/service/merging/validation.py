@@ -8,7 +8,9 @@ A moment needs evidence: rewards of at most R give one only where arms were play
 they can (``evidence``). So an upload moves the estimate only where it also says that arms were
 played, and by no more than rewards of R would. A corrected estimate takes from the moment what the
 sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows: the bounds make
-room for as much (``Memory.moment_error``, ``room_for_rounding``).
+room for as much (``Memory.moment_error``, ``room_for_rounding``). What a relay sends was rounded
+by its agents, then merged, and rounded again: where a model may have relays, there is room for
+that (``Model.relays``), and liars have it too.
 
 A rounded triangle B is X^T X and positive semidefinite matrices F that rounding added, whose sum is
 at most shed I. Its moment is the sum of r x and of F t for estimates t, and the sum of t^T F t is
@@ -30,9 +32,9 @@ from math import isfinite, sqrt
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.memory.checking import check_sums, room_for_rounding
-from fedbandit.core.memory.lossy.fitted import Fitted
-from fedbandit.core.memory.lossy.memory import LossyMemory
+from fedbandit.core.memory.checking import check_sums
+from fedbandit.core.memory.lossy.fitted import ETA, Fitted
+from fedbandit.core.memory.lossy.memory import CARRIED, LossyMemory
 from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Gram, Sketch
@@ -51,6 +53,7 @@ from fedbandit.service.merging.lossy_evidence import check_bound, lossy_evidence
 from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal, other_format
+from fedbandit.service.relay.room import moved_at, room_at
 from fedbandit.wire import Limits, Sync
 
 _LOOSE = 1.0 + 1e-9
@@ -102,20 +105,21 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     _check_rewards(statistics.rewards, limits)
     _check_form(served, summary)
     mass, length, needed, floor = _weighed(statistics)
-    moved = served.recipe.parts.memory.moment_error(summary, count, limits.reward)
+    moved = moved_at(served, statistics)
+    levels, room = served.model.relays, room_at(served, summary)
     single = _SINGLE if isinstance(summary, Fitted) else 0.0
-    most = (_LOOSE + single + room_for_rounding(summary)) * count * limits.arm_norm**2
+    most = (_LOOSE + single + room) * count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
     if isinstance(summary, Sketch | Narrow):
         _check_shed(served, summary, mass, most)
-        _check_loss(summary, mass, most)
-    elif isinstance(summary, Triangle) and not summary.shed <= 2.0 * summary.room * mass:
-        expected = f"at most {2.0 * summary.room * mass:g}: what rounding can add"
+        _check_loss(summary, mass, most, room)
+    elif isinstance(summary, Triangle) and not summary.shed <= 2.0 * room * mass:
+        expected = f"at most {2.0 * room * mass:g}: what rounding can add"
         raise misfit("upload.summary.shed", summary.shed, expected)
     elif isinstance(summary, LossyRows | Fitted):
-        check_bound(summary, served.recipe.parts.memory.ridge)
+        check_bound(summary, served.recipe.parts.memory.ridge, levels)
     most = most / limits.arm_norm * limits.reward + moved
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
@@ -123,11 +127,12 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     most = _most_rewards(statistics, limits)
     if isinstance(summary, Gram | Triangle):
         pulled = moved * moved / summary.shed if summary.shed else 0.0
-        _check_matrix(statistics, sqrt(most * most + (_LOOSE + _SINGLE) * pulled))
+        _check_matrix(statistics, sqrt(most * most + (_LOOSE + _SINGLE) * pulled), levels)
         return
+    most *= (1.0 + CARRIED * ETA) ** levels if isinstance(summary, Fitted) else 1.0
     most += moved / sqrt(floor) if floor > 0.0 else 0.0
     if _is_rounded(summary) and mass > 0.0:
-        most += 2.0**-23 * length / sqrt(UNSEEN * mass)
+        most += 2.0**-23 * (length / sqrt(UNSEEN * mass) + levels * most / sqrt(UNSEEN))
     if not needed <= most**2:
         raise _unexplained(f"{sqrt(needed):g}", most)
 
@@ -252,8 +257,9 @@ def _least_lost(served: Served, sketch: Sketch | Narrow, most: float) -> float:
     for faint rows.
     """
     size = 2 if served.params.get("sketch_size") == "auto" else sketch.size
-    shrunk = max(0.0, sketch.shed - room_for_rounding(sketch) * most)
-    return size * (shrunk if isinstance(sketch, Sketch) else shrunk / _TRIMMED)
+    shrunk = max(0.0, sketch.shed - room_at(served, sketch) * most)
+    trimmed = _TRIMMED ** (1 + served.model.relays)
+    return size * (shrunk if isinstance(sketch, Sketch) else shrunk / trimmed)
 
 
 def _check_shed(served: Served, sketch: Sketch | Narrow, mass: float, most: float) -> None:
@@ -262,13 +268,13 @@ def _check_shed(served: Served, sketch: Sketch | Narrow, mass: float, most: floa
     if not trace + lost <= most:
         expected = f"at most {sketch.shed * (most - trace) / lost:g}: shrinking loses more than it"
         raise misfit("upload.summary.shed", sketch.shed, f"{expected} sheds")
-    room = room_for_rounding(sketch) * most + UNSEEN * mass
+    room = room_at(served, sketch) * most + UNSEEN * mass
     if sketch.lost is not None and not lost <= _LOOSE * sketch.lost + room:
         expected = f"at most {sketch.shed * (sketch.lost + room) / lost:g}, by what was lost"
         raise misfit("upload.summary.shed", sketch.shed, expected)
 
 
-def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
+def _check_loss(sketch: Sketch | Narrow, mass: float, most: float, room: float) -> None:
     """Raise InvalidMessage unless what was lost and what was shed can be of one history.
 
     Every step that sheds delta loses at least delta of the trace, and at most delta in each of d
@@ -283,7 +289,7 @@ def _check_loss(sketch: Sketch | Narrow, mass: float, most: float) -> None:
     if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + UNSEEN * mass:
         expected = f"at most d times what was shed, {sketch.dimension * sketch.shed:g}"
         raise misfit(field, sketch.lost, expected)
-    rounding = (room_for_rounding(sketch) + UNSEEN) * (trace + sketch.lost)
+    rounding = (room + UNSEEN) * (trace + sketch.lost)
     if not sketch.shed <= sketch.lost + rounding:
         expected = f"no more than was lost, {sketch.lost:g}"
         raise misfit("upload.summary.shed", sketch.shed, expected)
@@ -361,7 +367,7 @@ def _is_paired(matrix: Array) -> bool:
     return bool((np.abs(matrix) <= _PAIRED * np.outer(roots, roots)).all())
 
 
-def _check_matrix(statistics: Statistics, most: float) -> None:
+def _check_matrix(statistics: Statistics, most: float, levels: int) -> None:
     """Raise InvalidMessage unless this can be a sum of x x^T that explains the moment. Cost O(d^3).
 
     ``most`` is the root of the sum of squared rewards. Negative eigenvalues are taken for rounding
@@ -380,6 +386,7 @@ def _check_matrix(statistics: Statistics, most: float) -> None:
         raise misfit(at_fault(statistics), "an indefinite matrix", "a sum of x x^T")
     trace = float(matrix.trace())
     if _is_rounded(statistics.summary) and trace > 0.0:  # a moment in float32 may be a little off
-        most += 2.0**-23 * sqrt(float(moment @ moment)) / sqrt(UNSEEN * trace)
+        length = sqrt(float(moment @ moment))
+        most += 2.0**-23 * (length / sqrt(UNSEEN * trace) + levels * most / sqrt(UNSEEN))
     if not is_explained(matrix, moment, most=most**2):
         raise _unexplained("more", most)

@@ -29,7 +29,7 @@ from fedbandit.service.models.quotas import (
     Spent,
     check_quotas,
 )
-from fedbandit.service.storage.contract import Archive, Model, Token
+from fedbandit.service.storage.contract import Archive, Model, Relaying, Token
 from fedbandit.terms import check_limits, check_name
 from fedbandit.wire import Limits
 
@@ -61,6 +61,7 @@ class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set_back: int = 0
     groups: int = 0
     told: bytes = b""
+    relays: int = 0
 
 
 class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,6 +101,7 @@ class _Archive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens: list[_Token]
     parts: list[Part] = []
     groups: dict[int, bytes] = {}
+    relaying: Relaying | None = None
     periods: list[Period] = []
 
 
@@ -114,6 +116,7 @@ def archive_bytes(archive: Archive) -> bytes:
         }
         for agent, each in archive.merged.items()
     }
+    relaying = {} if archive.relaying is None else {"relaying": asdict(archive.relaying)}
     body = msgspec.msgpack.encode(
         {
             "model": asdict(archive.model),
@@ -122,6 +125,7 @@ def archive_bytes(archive: Archive) -> bytes:
             "tokens": [asdict(token) for token in archive.tokens],
             "parts": [asdict(part) for part in archive.parts],
             "groups": dict(archive.groups),
+            **relaying,
             "periods": [asdict(period) for period in archive.periods],
         }
     )
@@ -168,6 +172,7 @@ def _archive(wired: _Archive, name: str) -> Archive:
         tokens=tokens if name == wired.model.name else [],
         parts=wired.parts,
         groups=wired.groups,
+        relaying=wired.relaying,
         periods=wired.periods,
     )
 

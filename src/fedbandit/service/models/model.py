@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from fedbandit import wire
+from fedbandit.core.checks import whole
 from fedbandit.core.identity import is_of_version_1, params_1, told_params
 from fedbandit.core.memory.contract import Sent
 from fedbandit.core.memory.lossy.memory import LossyMemory
@@ -41,6 +42,7 @@ def new_model(
     quotas: Quotas = NO_QUOTAS,
     history: History = HOURLY,
     groups: int = 0,
+    relays: int = 0,
 ) -> tuple[Model, bytes]:
     """Return a model that has merged nothing yet, and its state."""
     check_name("model", name)
@@ -59,6 +61,7 @@ def new_model(
         quotas=check_quotas(quotas),
         history=check_history(history),
         groups=check_groups(groups),
+        relays=whole("relays", relays, least=0),
     )
     return model, wire.encode(recipe.server().whole())
 

@@ -93,6 +93,7 @@ def set_history(locked: Locked, history: History) -> None:
 
 def roll_back(locked: Locked, version: int) -> None:
     """Set the model back to a snapshot; later snapshots and parts are dropped."""
+    _check_own(locked)
     state, past = locked.past.snapshot_state(version), locked.past
     recipe, groups = recipe_of(locked.model), locked.past.groups(version)
     _drop_later(past.snapshots(), past.drop_snapshots, version + 1)
@@ -112,6 +113,7 @@ def forget_agent(locked: Locked, agent: str) -> Forgotten:
     Raises DataError if the model keeps no parts, UnknownName for an agent that sent nothing. What
     was merged before parts were kept stays, and is counted in the result.
     """
+    _check_own(locked)
     _check_parts(locked)
     known = locked.merged_uploads([agent])[agent]
     if not known.uploads:
@@ -144,6 +146,7 @@ def forget_span(locked: Locked, *, after: int, upto: int) -> int:
 
     Both are versions of snapshots, 0, or the present version. Later snapshots are dropped.
     """
+    _check_own(locked)
     _check_parts(locked)
     past, model, recipe = locked.past, locked.model, recipe_of(locked.model)
     ends = {0, model.version, *(each.version for each in past.snapshots())}
@@ -233,6 +236,18 @@ def _began(locked: Locked) -> int:
     """Return the version up to which it is not known which agent sent what; 0 if it always is."""
     names = ["", *(f"/{number}" for number in range(locked.model.groups))]
     return max((part.last for name in names for part in locked.past.parts(name)), default=0)
+
+
+def _check_own(locked: Locked) -> None:
+    """Raise DataError for a relay's model: what was passed on would come back from above."""
+    if locked.relaying() is not None:
+        name = locked.model.name
+        raise DataError(
+            f"Model {name} is passed on to a coordinator above, and what has been passed on would "
+            "come back from there. Take it out there: this relay is one agent of it, and goes or "
+            "stays as a whole. Here an agent can be kept out from now on: fedbandit agent "
+            f"quarantine {name} AGENT."
+        )
 
 
 def _check_parts(locked: Locked) -> None:

@@ -29,7 +29,8 @@ class Model:
     ``count`` is the number of observations in the state. ``mass`` is what all uploads added to the
     trace of V, but for those of agents that were forgotten. ``snapshot`` is when the last one was
     taken. ``groups`` is the number of groups of agents, 0 for none, and ``told`` the moment that
-    agents are told with them, as float64; empty if it is the state's own.
+    agents are told with them, as float64; empty if it is the state's own. ``relays`` is how many
+    levels of relays may be between its agents and this coordinator.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Model:
     set_back: int = 0
     groups: int = 0
     told: bytes = b""
+    relays: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,17 @@ class TooManyTokens(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Relaying:
+    """What a relay keeps of a model beside its state, as bytes (see ``service.relay``).
+
+    ``base`` is what upstream said last, ``outbox`` what upstream has not acknowledged yet.
+    """
+
+    base: bytes
+    outbox: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
     """A model with everything that belongs to it but its snapshots, as of one instant."""
 
@@ -93,6 +106,7 @@ class Archive:
     tokens: Sequence[Token]
     parts: Sequence[Part] = ()
     groups: Mapping[int, bytes] = field(default_factory=dict)
+    relaying: Relaying | None = None
     periods: Sequence[Period] = ()
 
 
@@ -141,8 +155,25 @@ class Locked(Protocol):
         """
         ...
 
-    def set_rules(self, *, limits: Limits, quotas: Quotas, history: History) -> None:
-        """Change what uploads may be, what agents may send, and how the past is kept."""
+    def set_rules(
+        self, *, limits: Limits, quotas: Quotas, history: History, relays: int | None = None
+    ) -> None:
+        """Change what uploads may be, what agents may send, and how the past is kept.
+
+        ``relays`` stays as it is if left out.
+        """
+        ...
+
+    def relaying(self) -> Relaying | None:
+        """Return what a relay keeps of it beside its state; None if it is no relay's model."""
+        ...
+
+    def write_relaying(self, *, outbox: bytes, base: bytes | None = None) -> None:
+        """Replace what a relay keeps of it; ``base`` stays as it is if left out.
+
+        From now on it is a relay's model. ``write`` has to follow with another state, by whose
+        digest other coordinators notice.
+        """
         ...
 
     @property

@@ -15,8 +15,9 @@ from fedbandit.service.models.model import current_fingerprint
 from fedbandit.service.storage.database import Database, Session
 from fedbandit.service.storage.past import add_past
 from fedbandit.service.storage.progress import add_progress
+from fedbandit.service.storage.relaying import add_relaying
 
-SCHEMA: Final = 7
+SCHEMA: Final = 8
 _SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS models (
@@ -60,6 +61,7 @@ MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
     4: add_past,
     5: _let_tokens_live,
     6: add_progress,
+    7: add_relaying,
 }
 
 
@@ -76,6 +78,7 @@ def create_tables(database: Database) -> None:
             session.run(table.format(**words))
         add_past(session)
         add_progress(session)
+        add_relaying(session)
         session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
 
 

@@ -15,6 +15,7 @@ from fedbandit.service.storage.contract import (
     MOST_TOKENS,
     Archive,
     Model,
+    Relaying,
     Token,
     TooManyTokens,
 )
@@ -29,6 +30,7 @@ from fedbandit.service.storage.progress import (
     select_totals,
     write_traffic,
 )
+from fedbandit.service.storage.relaying import put_relaying, select_relaying
 from fedbandit.service.storage.rows import (
     lives_of,
     merged_of,
@@ -58,7 +60,7 @@ _AGENT_UPSERT = (
 
 
 class SqlStore:
-    """Models, merged uploads, tokens, the past and the progress of models in ten tables."""
+    """Models, merged uploads, tokens, the past and the progress of models in eleven tables."""
 
     def __init__(self, database: Database, *, create: bool) -> None:
         self._database = database
@@ -100,7 +102,8 @@ class SqlStore:
         """Delete a model and what belongs to it."""
         with self._database.session("write") as session:
             _select_model(session, name, lock=session.dialect.lock)
-            for table in ("agents", "tokens", "snapshots", "parts", "groups_of", *PROGRESS_TABLES):
+            tables = ("agents", "tokens", "snapshots", "parts", "groups_of", "relaying")
+            for table in (*tables, *PROGRESS_TABLES):
                 session.run(f"DELETE FROM {table} WHERE model = ?", (name,))
             session.run("DELETE FROM models WHERE name = ?", (name,))
 
@@ -165,6 +168,7 @@ class SqlStore:
                 tokens=[token_of(row) for row in tokens],
                 parts=list(SqlPast(session, name).all_parts()),
                 groups=SqlPast(session, name).groups(),
+                relaying=select_relaying(session, name),
                 periods=select_periods(session, name),
             )
 
@@ -177,6 +181,9 @@ class SqlStore:
             past = SqlPast(session, archive.model.name)
             past.add_parts(archive.parts)
             past.write_groups(archive.groups)
+            if archive.relaying is not None:
+                kept = archive.relaying
+                put_relaying(session, archive.model.name, outbox=kept.outbox, base=kept.base)
             add_periods(session, archive.model.name, archive.periods)
 
     def add_token(self, token: Token) -> None:
@@ -303,11 +310,24 @@ class LockedModel:
         self._session.run(f"UPDATE models SET {columns} WHERE name = ?", values)
         _upsert_merged(self._session, self.model.name, merged)
 
-    def set_rules(self, *, limits: Limits, quotas: Quotas, history: History) -> None:
+    def relaying(self) -> Relaying | None:
+        """Return what a relay keeps of it beside its state."""
+        return select_relaying(self._session, self.model.name)
+
+    def write_relaying(self, *, outbox: bytes, base: bytes | None = None) -> None:
+        """Replace what a relay keeps of it."""
+        put_relaying(self._session, self.model.name, outbox=outbox, base=base)
+
+    def set_rules(
+        self, *, limits: Limits, quotas: Quotas, history: History, relays: int | None = None
+    ) -> None:
         """Change what uploads may be, what agents may send, and how the past is kept."""
+        model = self.model
+        relays = model.relays if relays is None else relays
+        rules = written_rules(quotas, history, model.groups, relays)
         self._session.run(
             "UPDATE models SET arm_norm = ?, reward = ?, most = ?, rules = ? WHERE name = ?",
-            (*astuple(limits), written_rules(quotas, history, self.model.groups), self.model.name),
+            (*astuple(limits), rules, model.name),
         )
 
 
@@ -324,7 +344,7 @@ def _insert_model(session: Session, model: Model, state: bytes) -> None:
     identity = (model.name, model.incarnation, model.recipe, model.params, model.fingerprint)
     written = (state, sha256(state).digest())
     counts = (model.version, model.count, model.created)
-    rules = written_rules(model.quotas, model.history, model.groups)
+    rules = written_rules(model.quotas, model.history, model.groups, model.relays)
     past = (rules, model.mass, model.snapshot, model.set_back, model.told)
     session.run(
         f"INSERT INTO models ({_MODEL}, state, digest) VALUES ({', '.join('?' * 18)})",

@@ -73,6 +73,7 @@ def model_of(row: Sequence[Any]) -> Model:
         set_back=set_back,
         groups=rules.groups,
         told=bytes(told or b""),
+        relays=rules.relays,
     )
 
 

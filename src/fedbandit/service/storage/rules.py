@@ -1,4 +1,4 @@
-"""The rules of a model as they are stored: quotas, history and groups, in JSON."""
+"""The rules of a model as they are stored: quotas, history, groups and relays, in JSON."""
 
 import msgspec
 
@@ -13,6 +13,7 @@ class Rules(msgspec.Struct, frozen=True):
     quotas: Quotas = NO_QUOTAS
     history: History = HOURLY
     groups: int = 0
+    relays: int = 0
 
 
 def read_rules(packed: str, model: str) -> Rules:
@@ -25,6 +26,6 @@ def read_rules(packed: str, model: str) -> Rules:
         raise StoreError(complaint(who, got=str(error), expected=expected, fix=fix)) from error
 
 
-def written_rules(quotas: Quotas, history: History, groups: int) -> str:
+def written_rules(quotas: Quotas, history: History, groups: int, relays: int) -> str:
     """Return rules as they are stored."""
-    return msgspec.json.encode(Rules(quotas, history, groups)).decode()
+    return msgspec.json.encode(Rules(quotas, history, groups, relays)).decode()

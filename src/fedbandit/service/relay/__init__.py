@@ -1,0 +1,1 @@
+"""A coordinator that is itself an agent of another one."""

@@ -1,0 +1,42 @@
+"""What a door has to allow for where relays may be below it.
+
+What a relay sends was rounded by its agents, merged, and rounded again, once more at every level.
+"""
+
+from math import sqrt
+
+from fedbandit.core.memory.checking import room_for_rounding
+from fedbandit.core.memory.lossy.fitted import Fitted
+from fedbandit.core.memory.lossy.summary import LossyRows
+from fedbandit.core.memory.narrow import Narrow
+from fedbandit.core.memory.summary import Sketch
+from fedbandit.core.statistics import Statistics
+from fedbandit.service.merging.lossy_evidence import relayed_room
+from fedbandit.service.models.model import Served
+
+
+def room_at(served: Served, summary: object) -> float:
+    """Return the share by which rounding may have enlarged a summary's trace, and the moment.
+
+    Each level of relays below rounds once more.
+    """
+    levels, once = served.model.relays, room_for_rounding(summary)
+    if not levels:
+        return once
+    if isinstance(summary, Fitted):
+        return relayed_room(summary, levels)
+    return float((1.0 + once) ** (1 + levels) - 1.0)
+
+
+def moved_at(served: Served, statistics: Statistics) -> float:
+    """Return how far corrections may have moved the moment, at each level of relays once more.
+
+    That of FSCLB.lean is about the largest bound of one coordinate; of a sum of uploads it is not
+    known, and no larger than all bounds together.
+    """
+    summary, levels = statistics.summary, served.model.relays
+    reward, count = served.model.limits.reward, statistics.count
+    moved = served.recipe.parts.memory.moment_error(summary, count, reward)
+    if levels and moved and isinstance(summary, LossyRows | Fitted):
+        moved *= sqrt(float(summary.bound.sum() / summary.bound.max()))
+    return moved if isinstance(summary, Sketch | Narrow) else moved * (1 + levels)

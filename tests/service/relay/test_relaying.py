@@ -1,0 +1,189 @@
+"""What a relay tells, asks, and does when the coordinator above is set back or made anew."""
+
+import numpy as np
+import pytest
+
+import fedbandit as fb
+from fedbandit.client.delivery.delivery import Delivery
+from fedbandit.errors import DataError
+from fedbandit.service.models.archive import archive_bytes, read_archive
+from fedbandit.service.models.history import History
+from fedbandit.service.models.model import new_model
+from fedbandit.service.models.undo import (
+    forget_agent,
+    forget_span,
+    quarantine,
+    roll_back,
+    set_history,
+)
+from fedbandit.service.relay.relays import begin
+from fedbandit.service.relay.sender import RelaySender
+from fedbandit.wire import Limits, decode_synced
+from tests.service.relay.tree import MODEL, Leaf, Link, Node, Tree
+from tests.testing.memory_store import MemoryStore
+
+MATRICES = fb.FedLinUCB(dimension=3, agents=2, alpha=1.0)
+
+
+def fed(leaf: Leaf, count: int, *, seed: int = 0) -> None:
+    """Let an agent observe, and deliver all of it."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        arm = rng.standard_normal(3)
+        leaf.observe(arm / np.linalg.norm(arm), 1.0)
+    leaf.learner.flush()
+    leaf.deliver()
+
+
+def passed_on(relay: Node) -> None:
+    """Let a relay send all that waits, or ask for news."""
+    relay.let_wait()
+    relay.pass_on()
+
+
+def test_agents_are_told_what_others_under_other_relays_have_sent() -> None:
+    tree = Tree(MATRICES, [2], 1)
+    (one, other), (left, right) = tree.leaves, tree.relays
+    fed(one, 20)
+    passed_on(left)
+    passed_on(right)  # has nothing to say, and asks
+    fed(other, 5, seed=1)
+    assert right.server.count == 25
+    assert other.learner.version > 0
+    np.testing.assert_allclose(right.server.summary.matrix.trace(), 25.0)
+
+
+def test_what_waits_is_not_sent_before_it_is_due() -> None:
+    tree = Tree(MATRICES, [1], 1)
+    (leaf,), (relay,) = tree.leaves, tree.relays
+    fed(leaf, 100)
+    relay.pass_on()
+    assert tree.root.server.count == 100  # much beside nothing
+    fed(leaf, 1, seed=1)
+    relay.pass_on()
+    assert tree.root.server.count == 100
+    assert relay.relayed.outbox.observations == 1
+    fed(leaf, 400, seed=2)
+    relay.pass_on()
+    assert tree.root.server.count == 501
+
+
+def test_uploads_are_no_larger_than_the_coordinator_above_takes() -> None:
+    tree = Tree(MATRICES, [1], 1)
+    (leaf,), (relay,) = tree.leaves, tree.relays
+    with tree.root.store.lock(MODEL) as locked:
+        model, limits = locked.model, Limits(arm_norm=1.0, reward=1.0, count=50)
+        locked.set_rules(limits=limits, quotas=model.quotas, history=model.history)
+    relay.pass_on()
+    for seed in range(4):
+        fed(leaf, 30, seed=seed)
+    assert [each.count for each in relay.relayed.outbox.waiting] == [30, 30, 30, 30]
+    passed_on(relay)
+    assert tree.root.server.count == 120
+
+
+def test_two_coordinators_of_one_relay_send_nothing_twice() -> None:
+    tree = Tree(MATRICES, [1], 1)
+    (leaf,), (relay,) = tree.leaves, tree.relays
+    second = RelaySender(relay.store, MODEL, MATRICES, wait=1.0)
+    delivery = Delivery(second, Link(tree.root, relay.name))
+    relay.pass_on()
+    delivery.deliver()
+    fed(leaf, 10)
+    mine, theirs = relay.sender.next_request(), second.next_request()
+    assert mine is not None
+    assert theirs is not None
+    assert (mine.body, mine.new, theirs.new) == (theirs.body, True, False)
+    answers = [
+        decode_synced(tree.root.answer(relay.name, "sync", each.body)) for each in (mine, theirs)
+    ]
+    second.acknowledge(answers[1])
+    fed(leaf, 100, seed=1)
+    assert second.next_request() is not None  # the next one is in flight
+    relay.sender.acknowledge(answers[0])  # too late: of no effect
+    assert relay.relayed.outbox.observations == 100
+    assert relay.server.count == 110
+    tree.settle()
+    assert tree.root.server.count == 110
+
+
+def test_what_is_taken_out_above_is_taken_out_below() -> None:
+    tree = Tree(MATRICES, [2], 1)
+    (good, bad), (left, right) = tree.leaves, tree.relays
+    with tree.root.store.lock(MODEL) as locked:
+        set_history(locked, History(by_agent=True))
+    fed(good, 20)
+    passed_on(left)
+    fed(bad, 30, seed=1)
+    passed_on(right)
+    passed_on(left)
+    assert left.server.count == 50
+    with tree.root.store.lock(MODEL) as locked:
+        assert forget_agent(locked, right.name).observations == 30
+    version = left.server.version
+    passed_on(left)
+    passed_on(right)
+    assert tree.root.server.count == left.server.count == right.server.count == 20
+    model = left.store.model(MODEL)
+    assert model.set_back > version  # agents that are quiet are told when they ask
+    fed(good, 5, seed=2)
+    tree.settle()
+    assert tree.root.server.count == 25
+
+
+def test_a_coordinator_above_that_is_made_anew_gets_what_was_not_acknowledged() -> None:
+    tree = Tree(MATRICES, [1], 1)
+    (leaf,), (relay,) = tree.leaves, tree.relays
+    fed(leaf, 10)
+    passed_on(relay)
+    fed(leaf, 100, seed=1)
+    store: MemoryStore = tree.root.store
+    store.delete(MODEL)
+    store.create(*new_model(MODEL, MATRICES))
+    tree.root.crash()
+    passed_on(relay)
+    tree.settle()
+    assert tree.root.server.count == 100
+    assert relay.server.count == 100
+
+
+def test_nothing_is_taken_out_at_a_relay_but_an_agent_is_kept_out() -> None:
+    tree = Tree(MATRICES, [1], 1)
+    (relay,) = tree.relays
+    fed(tree.leaves[0], 10)
+    with relay.store.lock(MODEL) as locked:
+        for take_out in (
+            lambda: roll_back(locked, 0),
+            lambda: forget_agent(locked, "a0"),
+            lambda: forget_span(locked, after=0, upto=1),
+        ):
+            with pytest.raises(DataError, match="passed on to a coordinator above"):
+                take_out()
+        quarantine(locked, "a0")
+    tree.settle()
+    assert tree.root.server.count == 10
+
+
+def test_only_an_empty_model_can_become_a_relays() -> None:
+    tree = Tree(MATRICES, [], 1)
+    fed(tree.leaves[0], 3)
+    with (
+        tree.root.store.lock(MODEL) as locked,
+        pytest.raises(DataError, match="merged something already"),
+    ):
+        begin(locked)
+
+
+def test_a_relay_is_moved_in_a_file_with_what_it_has_to_send() -> None:
+    tree = Tree(MATRICES, [1], 1)
+    (leaf,), (relay,) = tree.leaves, tree.relays
+    relay.pass_on()
+    fed(leaf, 40)
+    assert relay.sender.next_request() is not None  # in flight, and sent by neither
+    fed(leaf, 5, seed=1)
+    file = archive_bytes(relay.store.archive(MODEL))
+    relay.store.delete(MODEL)
+    relay.store.install(read_archive(file))
+    relay.crash()
+    tree.settle()
+    assert tree.root.server.count == 45
