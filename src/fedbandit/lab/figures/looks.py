@@ -21,6 +21,7 @@ class Look:
     width: float = 1.3
     layer: int = 2
     marker: str = "o"
+    filled: bool = False
 
 
 # The Okabe-Ito palette, its yellow left out (too faint on white), and some of Tol's.
@@ -61,11 +62,15 @@ SPARE_MARKERS = "os^Dv"
 
 
 def spare(place: int) -> Look:
-    """Return the look of the n-th algorithm that has none: 120 of them all differ."""
+    """Return the look of the n-th algorithm that has none: 120 of them all differ.
+
+    Their markers are filled, those of the package's algorithms are open.
+    """
     return Look(
         SPARE_COLOURS[place % len(SPARE_COLOURS)],
         SPARE_DASHES[place % len(SPARE_DASHES)],
         marker=SPARE_MARKERS[place % len(SPARE_MARKERS)],
+        filled=True,
     )
 
 
