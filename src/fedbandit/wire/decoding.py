@@ -84,8 +84,12 @@ def _parted(said: str) -> tuple[str, list[str]]:
 
 
 def _plain(words: str) -> str:
-    """Return msgspec's message in one line, cut if it is long."""
+    """Return msgspec's message in one line, cut if it is long.
+
+    It may quote what was sent, which is read in terminals: no character in it steers one.
+    """
     line = " ".join(words[: 2 * _LONGEST].replace("`", "").split())
+    line = "".join(each if each.isprintable() else "?" for each in line)
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
