@@ -31,7 +31,7 @@ from math import isfinite, sqrt
 
 import numpy as np
 
-from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.kernels.linalg import Array, inverse_square
 from fedbandit.core.memory.checking import check_sums
 from fedbandit.core.memory.lossy.fitted import ETA, Fitted
 from fedbandit.core.memory.lossy.memory import CARRIED, LossyMemory
@@ -47,13 +47,12 @@ from fedbandit.service.merging.evidence import (
     evidence,
     is_explained,
     misfit,
-    rewards_needed,
 )
 from fedbandit.service.merging.lossy_evidence import check_bound, lossy_evidence
 from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal, other_format
-from fedbandit.service.relay.room import moved_at, room_at
+from fedbandit.service.relay.room import carried_at, moved_at, room_at
 from fedbandit.wire import Limits, Sync
 
 _LOOSE = 1.0 + 1e-9
@@ -130,7 +129,7 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
         _check_matrix(statistics, sqrt(most * most + (_LOOSE + _SINGLE) * pulled), levels)
         return
     most *= (1.0 + CARRIED * ETA) ** levels if isinstance(summary, Fitted) else 1.0
-    most += moved / sqrt(floor) if floor > 0.0 else 0.0
+    most += moved / sqrt(floor) if floor > 0.0 else carried_at(served, statistics)
     if _is_rounded(summary) and mass > 0.0:
         most += 2.0**-23 * (length / sqrt(UNSEEN * mass) + levels * most / sqrt(UNSEEN))
     if not needed <= most**2:
@@ -351,7 +350,7 @@ def _sketch_evidence(sketch: Sketch | Narrow, moment: Array) -> tuple[float, flo
     mass = trace + sketch.shed
     floor = sketch.shed + UNSEEN * mass
     if isinstance(sketch, Narrow) and floor > 0.0:  # its rows need not be orthogonal
-        needed = rewards_needed(sketch.rows, moment, np.full(len(moment), floor))
+        needed = inverse_square(sketch.rows, np.full(len(moment), floor), moment)
     return mass, length, needed, floor
 
 

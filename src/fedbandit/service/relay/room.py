@@ -7,6 +7,7 @@ from math import sqrt
 
 from fedbandit.core.memory.checking import room_for_rounding
 from fedbandit.core.memory.lossy.fitted import Fitted
+from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Sketch
@@ -40,3 +41,15 @@ def moved_at(served: Served, statistics: Statistics) -> float:
     if levels and moved and isinstance(summary, LossyRows | Fitted):
         moved *= sqrt(float(summary.bound.sum() / summary.bound.max()))
     return moved if isinstance(summary, Sketch | Narrow) else moved * (1 + levels)
+
+
+def carried_at(served: Served, statistics: Statistics) -> float:
+    """Return how far corrections may have moved a moment with bounds by coordinate, as rewards.
+
+    That is in the norm of y^T A^-1 y (``lossy_evidence``): c_j rations what a coordinate may be
+    moved by. A length alone would let a bound on one coordinate pay for a moment in another.
+    """
+    memory, levels = served.recipe.parts.memory, served.model.relays
+    if not (isinstance(memory, LossyMemory) and statistics.summary.bound.any()):
+        return 0.0
+    return memory.carried(statistics.count, served.model.limits.reward) * (1 + levels)
