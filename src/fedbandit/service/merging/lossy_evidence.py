@@ -17,7 +17,7 @@ from fedbandit.core.memory.lossy.summary import LossyRows, explained_by
 from fedbandit.service.merging.evidence import UNSEEN, misfit
 
 _UP = 2.0 ** (1 / 8) * (1.0 + 1e-5)  # a bound is rounded up to the next of eight levels
-_LOOSE = 1.0 + 1e-6
+_LOOSE = 1e-6
 _FINEST = 2.0**-29  # a step is at least this share of the largest entry
 
 
@@ -59,21 +59,21 @@ def check_bound(summary: LossyRows | Fitted, ridge: float, levels: int = 0) -> N
     trace, slip = float(np.vdot(summary.rows, summary.rows)), rounding_length(summary)
     changed = 2.0 * sqrt(trace) * slip + slip * slip
     d, total, rounds = summary.dimension, float(summary.bound.sum()), isinstance(summary, Fitted)
-    heaviest = (1.0 + ETA) ** 2 if rounds else 1.0
-    if not summary.weight <= heaviest * _LOOSE:
+    heaviest, loose = (1.0 + ETA) ** 2 if rounds else 1.0, 1.0 + (1 + levels) * _LOOSE
+    if not summary.weight <= heaviest * loose:
         expected = f"at most {heaviest:g}: an upload is rounded twice at most"
         raise misfit("upload.summary.weight", summary.weight, expected)
     relayed = levels * rounds * (trace + summary.lost)
     slips = relayed * _lengthened(d)
     added = 2.0 * rounds * UPLOAD * ridge + relayed * (2.0 * UPLOAD + ETA) + slips
     most = heaviest * d * (summary.lost + 2.0 * changed + added)
-    if not total <= (_UP ** (2 + levels) if rounds else _LOOSE) * most:
+    if not total <= (_UP ** (2 + levels) if rounds else loose) * most:
         expected = f"at most {most:g} in all: {d} coordinates times what was lost"
         raise misfit("upload.summary.bound", f"{total:g} in all", expected)
-    if not summary.lost <= _LOOSE * total + 2.0 * changed + slips + UNSEEN * trace:
+    if not summary.lost <= loose * total + 2.0 * changed + slips + (1 + levels) * UNSEEN * trace:
         raise misfit("upload.summary.lost", summary.lost, f"at most the bounds, {total:g} in all")
     if isinstance(summary, Fitted) and len(summary.codes):
         largest = float(np.abs(summary.rows).max())
         coarsest = max(step_for(UPLOAD * ridge, 1, d), _FINEST * largest)
-        if not summary.step <= _LOOSE * coarsest:
+        if not summary.step <= loose * coarsest:
             raise misfit("upload.summary.step", summary.step, f"at most {coarsest:g}")

@@ -15,6 +15,17 @@ from fedbandit.core.statistics import Statistics
 from fedbandit.service.merging.lossy_evidence import relayed_room
 from fedbandit.service.models.model import Served
 
+_LOOSE = 1e-9
+
+
+def loose_at(served: Served) -> float:
+    """Return the factor by which bounds are enlarged for rounding.
+
+    What a relay lets in may lie at the very edge of its own bounds, and it rounds what it sends: a
+    door above that was as narrow would refuse it, and all that waits behind it.
+    """
+    return 1.0 + (1 + served.model.relays) * _LOOSE
+
 
 def room_at(served: Served, summary: object) -> float:
     """Return the share by which rounding may have enlarged a summary's trace, and the moment.
