@@ -28,6 +28,7 @@ from benchmarks.play import (
 )
 from benchmarks.published import Published
 from fedbandit.core.memory.summary import sketch_of
+from fedbandit.lab.study.settings import SETTINGS
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,43 @@ def whole_runs() -> Table:
     names = ("buffered", "paper", "published", "best FedLinUCB", "literal")
     ratios = ("published / buffered", "published / paper", "literal / paper")
     return Table("Whole runs (us a round)", ("d, l", "rounds", *names, *ratios), tuple(rows))
+
+
+def settings() -> Table:
+    """Whole runs at the paper's four settings: what ``simulate`` counts, beside the published."""
+    rounds, rows = 20_000, []
+    for setting in SETTINGS:
+        d, size, world = setting.dimension, setting.sketch_size, setting.world(0)
+        recipes = {
+            "buffered": contenders.buffered(d, size),
+            "lean": fb.FSCLB.lean(dimension=d, agents=AGENTS),
+            "paper": contenders.paper(d, size),
+            "best FedLinUCB": contenders.best_fedlinucb(d),
+            "Random": fb.Random(dimension=d, agents=AGENTS),
+        }
+        spent: dict[str, list[float]] = {name: [] for name in ("published", *recipes)}
+        for _ in range(3):
+            theirs = Player(Published(d, agents=AGENTS, radius=contenders.RADIUS).round)
+            ahead = world.rounds(rounds)
+            while block := list(islice(ahead, 1000)):
+                theirs.play(block)
+            spent["published"].append(theirs.whole)
+            for name, recipe in recipes.items():
+                seconds = fb.simulate(recipe, world, rounds=rounds).seconds.sum()
+                spent[name].append(1e6 * float(seconds) / rounds)
+        best = {name: min(runs) for name, runs in spent.items()}
+        shares = (best[name] / best["published"] for name in ("buffered", "lean", "paper"))
+        rows.append(
+            (
+                setting.name,
+                *(f"{value:.1f}" for value in best.values()),
+                *(f"{100 * share:.0f} %" for share in shares),
+            )
+        )
+    names = ("published", "buffered", "lean", "paper", "best FedLinUCB", "Random")
+    shares_of = ("buffered / published", "lean / published", "paper / published")
+    title = f"Whole runs at the paper's settings, {rounds:,} rounds (us a round, best of 3)"
+    return Table(title, ("", *names, *shares_of), tuple(rows))
 
 
 def _literal(d: int, size: int, rounds: int) -> float:
@@ -266,6 +304,7 @@ def memory() -> Table:
 
 SECTIONS: dict[str, Callable[[], Table]] = {
     "steady": steady_rounds,
+    "settings": settings,
     "whole": whole_runs,
     "everyone": everyone,
     "growth": growth,

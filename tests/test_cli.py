@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit.cli import main
@@ -318,11 +320,13 @@ def test_plot_draws_what_was_asked_for(out: Path, capsys: pytest.CaptureFixture[
     assert main(["plot", str(out), "--format", "png,svg"]) == 0
     drawn = [Path(line) for line in capsys.readouterr().out.splitlines()]
     assert {path.name for path in drawn} == {
-        f"{name}.{kind}" for name in ("reward", "time", "communication") for kind in ("png", "svg")
+        f"{name}.{kind}"
+        for name in ("regret", "time", "communication", "bytes")
+        for kind in ("png", "svg")
     }
     assert all(path.parent == out / "figures" and path.stat().st_size > 1000 for path in drawn)
     assert main(["plot", str(out), "--out", str(out), "--format", "png"]) == 0
-    assert (out / "reward.png").exists()
+    assert (out / "regret.png").exists()
     (out.parent / "file").touch()
     assert main(["plot", str(out), "--out", str(out.parent / "file")]) == 2
 
@@ -456,6 +460,30 @@ def test_drawn_table_cuts_nothing(columns: int, monkeypatch: pytest.MonkeyPatch)
     for piece in (piece for row in ROWS for cell in row for piece in cell.split(" ± ")):
         assert piece in told
     assert ("─" in shown) == (columns >= 60)
+
+
+WORDS = st.text("abcdefgh", min_size=1, max_size=12)
+CELLS = st.lists(WORDS, min_size=1, max_size=12).map(" ".join)
+
+
+@given(st.lists(st.tuples(WORDS, CELLS, CELLS), min_size=1, max_size=4), st.integers(40, 130))
+@settings(max_examples=30, deadline=None)
+def test_no_word_is_cut_whatever_wraps(rows: list[tuple[str, ...]], width: int) -> None:
+    terminal = Terminal()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", terminal)
+        patch.setenv("COLUMNS", str(width))
+        show_table("title", ("kind", "parameters", "what"), rows, wraps=("parameters", "what"))
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
+    assert max(map(len, shown.splitlines())) <= width
+    assert {word for row in rows for cell in row for word in cell.split()} <= set(shown.split())
+
+
+def test_a_table_of_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    show_table("Agents", ("agent", ""), [])
+    assert terminal.getvalue() == "Agents: none yet\n"
 
 
 def test_long_descriptions_wrap_between_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,4 +68,5 @@ def test_files_that_the_docs_name_exist() -> None:
     root = Path(__file__).parent.parent
     for page in root.glob("docs/**/*.md"):
         for name in re.findall(r"`(\w+/[\w/]+\.py)`", page.read_text(encoding="utf-8")):
-            assert (root / name).exists() or (root / "src/fedbandit" / name).exists(), name
+            places = (root, root / "src/fedbandit", *root.glob("examples/*/"))
+            assert any((place / name).exists() for place in places), name

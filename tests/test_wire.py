@@ -491,6 +491,29 @@ def test_a_refusal_says_what_is_wrong_in_plain_words(
 
 
 @pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ((), "sync: Expected array of at most length 9, got 10."),
+        ((7,), "upload: Expected array of at most length 7, got 8."),
+        ((7, 3), "upload.summary: Expected array of at most length 5, got 6."),
+        ((7, 3, 1), "upload.summary: Expected array of at most length 2, got 3."),
+        ((7, 4), "upload.moment: Expected array of at most length 2, got 3."),
+    ],
+)
+def test_fields_too_many_are_counted_as_the_document_does(
+    place: tuple[int, ...], told: str
+) -> None:
+    whole = msgspec.msgpack.decode(wire.encode_sync(SYNC))
+    array = whole
+    for step in place:
+        array = array[step]
+    array.append(1)
+    with pytest.raises(errors.InvalidMessage) as caught:
+        wire.decode_sync(msgspec.msgpack.encode(whole))
+    assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize(
     ("data", "told"),
     [
         (b"", "sync: these 0 bytes are not one whole message: "),

@@ -28,6 +28,14 @@ RECIPES = {
     "FSCLB corrected": fb.FSCLB(
         dimension=6, sketch_size=3, agents=2, estimate="corrected", cadence="buffered", buffer=4
     ),
+    "FSCLB auto": fb.FSCLB(
+        dimension=12,
+        sketch_size="auto",
+        budget=384,
+        agents=2,
+        cadence="buffered",
+        estimate="averaged",
+    ),
     "FSCLB.lean": fb.FSCLB.lean(dimension=6, agents=2),
 }
 

@@ -18,7 +18,7 @@ from typing import Any
 Vector = Sequence[float]
 Rows = list[list[float]]
 MEDIA_TYPE = "application/vnd.fedbandit+msgpack"
-LATER = (408, 425, 429, 500, 502, 503, 504)
+LATER = (408, 425, 429)
 
 
 def pack(value: Any) -> bytes:
@@ -135,7 +135,8 @@ class Agent:
         tag, form, self.fingerprint, _, recipe, params, limits, lives, download, _ = answer
         if (tag, form) != ("joined", 2):
             raise RuntimeError("an older coordinator: it has to be upgraded")
-        self.recipe, self.params, self.most = recipe, json.loads(params), limits[2]
+        self.recipe, self.params = recipe, json.loads(params)
+        self.longest, self.largest, self.most = limits
         self.life, self.born, self.sequence = os.urandom(16), lives, 0
         self.receive(download)
 
@@ -171,6 +172,7 @@ class Agent:
 
     def observe(self, x: list[float], reward: float) -> bool:
         """Learn from the reward of a played arm; sync if that is due, and say whether it was."""
+        self.check(x, reward)
         for i, a in enumerate(x):
             self.moment[i] += reward * a
             for j, b in enumerate(x):
@@ -180,6 +182,11 @@ class Agent:
         if due:
             self.sync(self.upload())
         return due
+
+    def check(self, x: list[float], reward: float) -> None:
+        """Refuse what no upload may have in it."""
+        if not (math.sqrt(dot(x, x)) <= self.longest and abs(reward) <= self.largest):
+            raise ValueError(f"arms up to {self.longest} and rewards up to {self.largest} alone")
 
     def threshold(self) -> float:
         """Return the growth that an upload waits for, and a little for rounding."""
@@ -215,7 +222,7 @@ class Agent:
                     self.begin_life()  # this life went on elsewhere
                 return
             field = answer["error"]["field"] if isinstance(answer, dict) else ""
-            if status is None or status in LATER:
+            if status is None or status in LATER or status >= 500:
                 time.sleep(after)
             elif field == "born" or (status == 410 and sent == 1):
                 self.begin_life()

@@ -145,6 +145,7 @@ class SketchAgent(Agent):
 
     def observe(self, x: list[float], reward: float) -> bool:
         """Keep the arm as a row; shrink when there are too many; sync if that is due."""
+        self.check(x, reward)
         self.rows.append(list(x))
         self.moment = [a + reward * b for a, b in zip(self.moment, x, strict=True)]
         self.rewards = [self.rewards[0] + 1, self.rewards[1] + reward, self.rewards[2] + reward**2]
@@ -159,7 +160,19 @@ class SketchAgent(Agent):
         d, given = self.params["dimension"], self.params["buffer"]
         if self.params["cadence"] == "paper":
             return int(self.size)
-        return int(given or (4 * self.size if 4 * self.size <= d else 3 * d))
+        size = self.largest_size()
+        return int(given or (4 * size if 4 * size <= d else 3 * d))
+
+    def largest_size(self) -> int:
+        """Return the largest sketch size of an upload."""
+        d, size, budget = (self.params[name] for name in ("dimension", "sketch_size", "budget"))
+        if size != "auto":
+            return int(size)
+        return 1 + int(d if budget is None else min(d, self.rows_for(budget, d)))
+
+    def rows_for(self, budget: int, d: int) -> int:
+        """Return how many rows a message of so many bytes has room for."""
+        return (budget - 96 - 8 * d) // (8 * d)
 
     def make_room(self) -> None:
         """Shrink rows that are too many; with a buffer of more than d only without a loss."""
@@ -244,12 +257,9 @@ class LeanAgent(SketchAgent):
         """Return the estimate that errors are multiplied with."""
         return self.theta if self.params["radius"] != "tight" else super().reference()
 
-    def largest_size(self) -> int:
-        """Return the largest sketch size of an upload."""
-        d, size, budget = (self.params[name] for name in ("dimension", "sketch_size", "budget"))
-        if size != "auto":
-            return int(size)
-        return 1 + int(d if budget is None else min(d, (budget - 112 - 5 * d) // (d + 1)))
+    def rows_for(self, budget: int, d: int) -> int:
+        """Return how many rows a message of so many bytes has room for."""
+        return (budget - 112 - 5 * d) // (d + 1)
 
     def upload(self) -> list[Any]:
         """Return what was observed since the last upload, cut and rounded."""
@@ -306,8 +316,8 @@ class LeanAgent(SketchAgent):
         known = [sums for sums in (self.rewards, self.known) if sums[0]]
         mean = max(q / n for n, _, q in known)
         limit = 4 * math.sqrt(mean) * math.sqrt(self.rewards[0] * most)
-        length = math.sqrt(dot(error, error))
-        return limit / length if length > limit else 1.0
+        length, slack = math.sqrt(dot(error, error)), math.sqrt(dot(self.moment, self.moment))
+        return limit / length if length > limit + 1e-12 * slack else 1.0
 
 
 def missing_of(bound: list[float], lost: float) -> list[float]:

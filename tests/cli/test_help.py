@@ -95,4 +95,5 @@ def test_examples_are_continued_where_a_shell_would() -> None:
     broken = fitted(line, 40)
     assert max(map(len, broken.splitlines())) <= 40
     assert re.sub(r" \\\n +", " ", broken) == line
+    assert fitted(broken, 200) == line  # continued lines are put together first
     assert fitted("plain words " * 20, 40).count("\\") == 0

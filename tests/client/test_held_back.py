@@ -50,6 +50,7 @@ def test_over_its_quota_it_keeps_everything_and_asks_rarely(
         assert 1700.0 < told.retry_in < 1900.0
         assert len(twin.requests) <= asked + 3  # the first, and what sync asked for
         assert agent.decide(np.eye(D)).mean.max() > 0.5  # it decides with all of it
+        assert not agent.close(timeout=0.2)
     twin.error = None
     with joined_to(twin, state_dir=tmp_path) as agent:
         assert agent.sync(everything=True)

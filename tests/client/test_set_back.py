@@ -115,9 +115,9 @@ def test_who_is_up_to_date_downloads_nothing_after_a_restart(
 def test_a_record_without_a_digest_is_read_and_asks_for_a_download() -> None:
     learner = Learner.fresh(RECIPES["FSCLB"], bytes(16))
     learner.digest = "0" * 64
-    *fields, digest = msgspec.msgpack.decode(encode(learner.saved()))
-    assert digest == learner.digest
-    (read,) = decode_all([msgspec.msgpack.encode(fields)])
+    fields = msgspec.msgpack.decode(encode(learner.saved()))
+    before = fields[: fields.index(learner.digest)]  # and without what was added after it
+    (read,) = decode_all([msgspec.msgpack.encode(before)])
     assert isinstance(read, Learned)
     assert Learner.restore(learner.recipe, read).digest == ""
 

@@ -13,6 +13,7 @@ from fedbandit import file_lock
 from fedbandit.cli import main
 from fedbandit.cli.commands.edge import machine_name
 from fedbandit.client.state.directory import wait_until_free
+from fedbandit.logs import read
 from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
 from tests.edge.sidecar import ask, running
@@ -44,6 +45,23 @@ def test_an_event_outlives_the_sidecar(tmp_path: Path) -> None:
     stored = open_store(store)
     assert stored.model("news").count == 2
     stored.close()
+
+
+def test_in_shadow_mode_with_a_log_it_answers_as_the_rule_does(tmp_path: Path) -> None:
+    recipe = fb.FSCLB(dimension=12, sketch_size=5, agents=2)
+    store, log = f"sqlite:///{tmp_path}/c.db", tmp_path / "log"
+    more = ("--shadow", "--log", str(log), "--log-megabytes", "1")
+    with private_coordinator(store, model="news", recipe=recipe) as coordinator:
+        for turn in range(2):
+            with running(coordinator, tmp_path / "edge", *more) as (url, process):
+                ranked = ask(f"{url}/rank", QUESTION)
+                assert ranked["rewardActionId"] == "a"
+                assert ask(f"{url}/events/{ranked['eventId']}/reward", {"value": turn}) == 204
+                process.kill()
+    events = list(read(log))
+    assert [(event.chosen, event.reward) for event in events] == [(0, 0.0), (0, 1.0)]
+    assert all(event.own is not None for event in events)
+    assert events[0].context == [{"time": "morning"}]
 
 
 def test_started_again_at_once_it_waits_for_its_state_dir(tmp_path: Path) -> None:

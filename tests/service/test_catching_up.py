@@ -90,3 +90,20 @@ def test_a_version_alone_is_not_enough(sqlite_url: Callable[[], str]) -> None:
         post(client, sync_for(RECIPE, 1))
         answer = client.get(state_path(), params={"version": "1", "format": "2"})
         assert wire.decode_joined(answer.content).download is not None
+
+
+def test_since_comes_before_have(sqlite_url: Callable[[], str]) -> None:
+    """A version that was reached says all; one that was not is as if it had not been said."""
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    with client_of(url) as client:
+        digest = post(client, sync_for(RECIPE, 1)).digest
+        for since, have, sent, told in (
+            ("1", digest, False, ""),
+            ("1", "0" * 64, False, ""),
+            ("2", digest, False, digest),
+            ("2", "0" * 64, True, digest),
+        ):
+            asked = {"format": "2", "since": since, "have": have}
+            joined = wire.decode_joined(client.get(state_path(), params=asked).content)
+            assert (joined.download is not None, joined.digest) == (sent, told)

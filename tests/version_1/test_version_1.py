@@ -102,7 +102,7 @@ def test_a_journal_gives_back_what_was_learned(copied: Path, model: str, who: st
         assert (status.version, status.open) == (facts["version"], facts["open"] + before)
         left = (facts["pending"], facts["undelivered"])
         assert (status.pending, status.undelivered) == left
-        np.testing.assert_array_equal(agent.decide(arms).mean, facts["theta"])
+        assert_same(agent.decide(arms).mean, facts["theta"])
         assert not agent.close(timeout=0.0)
 
 
@@ -220,7 +220,12 @@ def test_saved_states_go_on_decision_for_decision(name: str) -> None:
                 agent.receive(answer.message)
     assert chosen == facts["arms"]
     assert server.version == facts["version"]
-    np.testing.assert_array_equal(server.moment, facts["moment"])
+    assert_same(server.moment, facts["moment"])
+
+
+def assert_same(found: Any, written: Any) -> None:
+    """Compare up to rounding: another eigensolver has other last bits (decision 91)."""
+    np.testing.assert_allclose(found, written, rtol=1e-13, atol=0.0)
 
 
 def _arms(rng: np.random.Generator, dimension: int) -> np.ndarray[Any, Any]:

@@ -120,7 +120,8 @@ def test_bundled_worlds(name: str, dimension: int, classes: int) -> None:
     (shown,) = world.rounds(1)
     assert shown.arms.shape == (classes, dimension)
     assert repr(world) == (
-        f"Classification(data={name!r}, target=0, agents=10, seed=0, target_column=None)"
+        f"Classification(data={name!r}, target=0, agents=10, seed=0, target_column=None, "
+        "categories='refuse')"
     )
 
 

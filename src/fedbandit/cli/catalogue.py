@@ -16,6 +16,7 @@ from fedbandit.cli.commands.plot import PLOT
 from fedbandit.cli.commands.reproduce import REPRODUCE
 from fedbandit.cli.commands.run import RUN
 from fedbandit.cli.commands.serve import SERVE
+from fedbandit.cli.commands.simulate import SIMULATE
 from fedbandit.cli.commands.table import TABLE
 from fedbandit.cli.commands.token import TOKEN
 from fedbandit.cli.guidance.completion import COMPLETION
@@ -26,7 +27,7 @@ from fedbandit.cli.quickstart.quickstart import QUICKSTART
 GROUPS: Mapping[str, tuple[Command, ...]] = {
     "Learn together": (QUICKSTART, MODEL, TOKEN, SERVE, EDGE, AGENT, FLEET),
     "Judge decisions": (LOG, EVALUATE),
-    "Compare": (REPRODUCE, BEYOND, ADVISE, RUN, PLOT, TABLE, LIST),
+    "Compare": (REPRODUCE, BEYOND, ADVISE, RUN, PLOT, TABLE, SIMULATE, LIST),
     "Find your way": (DOCTOR, COMPLETION, HELP),
 }
 COMMANDS: dict[str, Command] = {each.name: each for group in GROUPS.values() for each in group}

@@ -11,6 +11,7 @@ from io import TextIOWrapper
 
 from fedbandit.cli.catalogue import COMMANDS
 from fedbandit.cli.parsing import BAD_INPUT, parse
+from fedbandit.cli.reporting import folded
 from fedbandit.errors import FedbanditError, missing_extra
 
 FAULT = 1
@@ -73,7 +74,8 @@ def _refuse(error: BaseException, message: str, arguments: Namespace) -> int:
         _drop_output()
     if arguments.verbose:
         traceback.print_exception(error, file=sys.stderr)
-    print("fedbandit: error:", message, *getattr(error, "__notes__", []), file=sys.stderr)
+    told = " ".join(["fedbandit: error:", message, *getattr(error, "__notes__", [])])
+    print(folded(told, to=sys.stderr), file=sys.stderr)
     return BAD_INPUT
 
 

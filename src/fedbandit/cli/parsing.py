@@ -1,6 +1,7 @@
 """Build the parsers, one for each command and verb, and parse what was typed."""
 
 import re
+import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill
@@ -8,7 +9,7 @@ from typing import Any, NoReturn
 
 import fedbandit
 from fedbandit.cli.command import Command
-from fedbandit.cli.reporting import columns
+from fedbandit.cli.reporting import columns, folded
 from fedbandit.errors import unknown
 
 WHAT_IT_IS = "Federated contextual linear bandits that send sketches, not data."
@@ -21,7 +22,8 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where help is; exit."""
-        self.exit(BAD_INPUT, f"{self.prog}: error: {message} (help: {self.prog} --help)\n")
+        told = f"{self.prog}: error: {message} (help: {self.prog} --help)"
+        self.exit(BAD_INPUT, f"{folded(told, to=sys.stderr)}\n")
 
 
 def parse(given: list[str], commands: Mapping[str, Command]) -> Namespace:
@@ -109,6 +111,12 @@ def fitted(text: str, width: int) -> str:
     Other lines, of files and of JSON, stay as they are.
     """
     lines: list[str] = []
+    text = re.sub(
+        r"^ *fedbandit (?:.* \\\n)+.*$",
+        lambda found: re.sub(r" \\\n *", " ", found[0]),
+        text,
+        flags=re.MULTILINE,
+    )
     for block in re.split(r"\n\s*\n", text):
         rows = block.splitlines()
         if re.match(r"\s|fedbandit |curl ", block):

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from shutil import get_terminal_size
 from textwrap import fill
-from typing import Any
+from typing import Any, TextIO
 
 from fedbandit.cli.command import Add
 
@@ -37,9 +37,9 @@ def say(text: str, *, indent: str = "") -> None:
     print(folded(text, indent=indent), flush=True)
 
 
-def folded(text: str, *, indent: str = "") -> str:
-    """Return a text wrapped for a terminal, and as it is elsewhere."""
-    if not sys.stdout.isatty():
+def folded(text: str, *, indent: str = "", to: TextIO | None = None) -> str:
+    """Return a text wrapped for a terminal, and as it is for anything else to print it ``to``."""
+    if not (to or sys.stdout).isatty():
         return text
     return fill(
         text,

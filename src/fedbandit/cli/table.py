@@ -16,6 +16,9 @@ def show_table(
 ) -> None:
     """Print a table to standard output; only the columns named in ``wraps`` may break lines."""
     terminal = sys.stdout.isatty()
+    if terminal and not rows:
+        print(f"{title}: none yet")
+        return
     if terminal and find_spec("rich") and _draw(title, header, rows, wraps):
         return
     plain = plain_table(title, header, rows)
@@ -54,17 +57,38 @@ def _draw(
     It is not drawn on a terminal that is too narrow, which would cut names and numbers.
     """
     from rich.console import Console
-    from rich.measure import Measurement
 
     console = Console()
-    boundless = console.options.update(max_width=sys.maxsize)
     stacked = [[cell.replace(" ± ", "\n± ") for cell in row] for row in rows]
     for cells, padding in ((rows, 1), (stacked, 0)):
-        table = _table(title, header, cells, wraps=wraps, padding=padding)
-        if Measurement.get(console, boundless, table).minimum <= console.width:
-            console.print(table)
+        between = (len(header) - 1) * (1 + 2 * padding)
+        widths = _widths(header, cells, wraps, console.width - between)
+        if widths is not None:
+            console.print(_table(title, header, cells, widths=widths, padding=padding))
             return True
     return False
+
+
+def _widths(
+    header: Sequence[str], rows: Sequence[Sequence[str]], wraps: Sequence[str], room: int
+) -> list[int] | None:
+    """Return the width of every column; those that wrap share what is left. None if none fits."""
+    columns = list(zip(header, *rows, strict=True))
+    longest = [_longest(cells, words=False) for cells in columns]
+    least = [
+        _longest(cells, words=True) if cells[0] in wraps else most
+        for cells, most in zip(columns, longest, strict=True)
+    ]
+    left = room - sum(least)
+    if left < 0:
+        return None
+    wanted = [most - few for most, few in zip(longest, least, strict=True)]
+    share = min(1.0, left / max(sum(wanted), 1))
+    return [few + int(share * more) for few, more in zip(least, wanted, strict=True)]
+
+
+def _longest(cells: Sequence[str], *, words: bool) -> int:
+    return max((len(piece) for cell in cells for piece in _pieces(cell, words=words)), default=0)
 
 
 def _table(
@@ -72,7 +96,7 @@ def _table(
     header: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
-    wraps: Sequence[str],
+    widths: Sequence[int],
     padding: int,
 ) -> "Table":
     """Make the table. Text is shown as it is: brackets are not markup."""
@@ -86,15 +110,10 @@ def _table(
         box=box.SIMPLE_HEAD,
         padding=(0, padding),
         pad_edge=False,
+        show_edge=False,
     )
-    for name, *cells in zip(header, *rows, strict=True):
-        pieces = [piece for cell in (name, *cells) for piece in _pieces(cell, words=name in wraps)]
-        table.add_column(
-            Text(name),
-            justify="right" if _numeric(cells) else "left",
-            no_wrap=name not in wraps,
-            min_width=max(map(len, pieces)),
-        )
+    for width, name, *cells in zip(widths, header, *rows, strict=True):
+        table.add_column(Text(name), justify="right" if _numeric(cells) else "left", width=width)
     for row in rows:
         table.add_row(*map(Text, row))
     return table

@@ -324,8 +324,8 @@ class ConnectedAgent:
             _log.warning("%s: %s", self._state.who, error)
 
     def _release(self) -> None:
+        self._notes.close()  # first: who waits for the state_dir wants the log next
         self._state.close()
-        self._notes.close()
         if self._state.state_dir is None and (lost := self._state.undelivered):
             _log.warning("%s: %d observations are lost", self._state.who, lost)
 

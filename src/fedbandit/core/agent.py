@@ -213,9 +213,11 @@ class Agent:
         batch = checked_batch(arms, self._dimension)
         paid = checked_rewards(rewards, batch.shape[:2])
         chosen, upload, at = np.empty(len(batch), np.int64), None, 0
+        rest, pause = 0, 0  # rounds to play one by one: a sketch that is full may shed at each
         while at < len(batch) and upload is None:
-            quiet = self._play_quietly(batch[at:], paid[at:], chosen[at:])
+            quiet = 0 if rest else self._play_quietly(batch[at:], paid[at:], chosen[at:])
             if not quiet:
+                rest, pause = (rest - 1, pause) if rest else (pause, 2 * pause + 1)
                 arm = self.choose(batch[at])
                 chosen[at], upload = arm, self.observe(arm, float(paid[at, arm]))
             elif self._pending is not None and self._pending.growth_exceeds(self._threshold):

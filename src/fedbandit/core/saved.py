@@ -113,8 +113,10 @@ def check_word(state: Mapping[str, Any], key: str, expected: str) -> None:
 
 def check_owner(state: Mapping[str, Any], recipe: "Recipe") -> None:
     """Raise InvalidState unless the state was saved with this recipe."""
-    old = (form_1(recipe),) if is_of_version_1(recipe) else ()
-    if str(_entry(state, "recipe")) not in (*recipe.identities.values(), *old):
+    said = str(_entry(state, "recipe"))
+    if said in recipe.identities.values():
+        return
+    if not (is_of_version_1(recipe) and said == form_1(recipe)):
         raise wrong_entry("recipe", str(state["recipe"]), f"{recipe.identity}, that is {recipe!r}")
 
 

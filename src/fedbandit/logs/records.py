@@ -8,10 +8,11 @@
     {"kind":"reward","id":"7f-1","time":1763280031.5,"reward":1.0}
     {"kind":"activated","id":"7f-2","time":1763280040.0}
 
-A file begins with a ``log`` record. A decision has its ``arms`` (K lists of d numbers), or the
-``context`` and the ``actions`` (objects with ``id`` and ``features``) that they were made of.
-``probability`` is that with which the ``chosen`` one was taken. Fields at their default are left
-out, and fields that a reader does not know are ignored: a newer version may add some.
+A file begins with a ``log`` record, and each start of a writer adds one. A decision has its
+``arms`` (K lists of d numbers), or the ``context`` and the ``actions`` (objects with ``id`` and
+``features``) that they were made of. ``probability`` is that with which the ``chosen`` one was
+taken. Fields at their default are left out, and fields that a reader does not know are ignored: a
+newer version may add some.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ FORMAT: Final = 1
 class Opened(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="log"
 ):
-    """The first record of a file: who wrote it. ``encoding``: how features became arms."""
+    """Who writes from here on. ``encoding``: how features became arms, if ``params`` do not say."""
 
     format: int
     time: float = 0.0

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
 from fedbandit import file_lock
 from fedbandit.core.checks import whole
-from fedbandit.errors import InvalidParameter, OutputError, complaint
+from fedbandit.errors import InvalidParameter, OutputError, complaint, missing_extra
 from fedbandit.logs.files import NDJSON, PARQUET, segment, segments
 from fedbandit.logs.records import FORMAT, Activated, Decided, Opened, Record, Rewarded, line_of
 
@@ -78,8 +79,8 @@ class LogWriter:
         self._handle: int | None = None
         self._converting: Thread | None = None
         self._directory = Path(self._to.directory)
-        if self._to.parquet:
-            import pyarrow  # noqa: F401 - to fail at the start, not at the first rotation
+        if self._to.parquet and find_spec("pyarrow") is None:  # or the first rotation would fail
+            raise missing_extra("pyarrow", "logs", "a log in Parquet")
         self._held = self._hold()
         try:
             self._resume()

@@ -23,7 +23,7 @@ from fedbandit.service.http.guard import guarded
 from fedbandit.service.merging.supervisor import WorkerMerger
 from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.models.agreement import check_agreement
-from fedbandit.service.relay.relays import Above, Relays, prepare, start_relays, warn_of_idle
+from fedbandit.service.relay.relays import Above, Relays, prepare, start_relays
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
 from fedbandit.web.gate import Gate, Patience, serve_behind
@@ -73,7 +73,6 @@ def serve(
         undo.callback(store.close)
         check_agreement(store)
         recipes = {} if above is None else prepare(store, above)
-        warn_of_idle(store, list(recipes))
         listener = undo.enter_context(listen(address.host, address.port))
         watching = undo.enter_context(listen(admin.host, admin.port)) if admin else None
         undo.pop_all()

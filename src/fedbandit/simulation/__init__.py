@@ -6,11 +6,13 @@ from itertools import islice
 import numpy as np
 
 from fedbandit.core.checks import whole
+from fedbandit.core.messages import Upload
 from fedbandit.core.parts.choice import Policy
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.statistics import Base
+from fedbandit.core.statistics import Base, Statistics
 from fedbandit.errors import InvalidParameter
 from fedbandit.independent import Independent
+from fedbandit.simulation.fleet import MANY, Agents, CompactFleet
 from fedbandit.simulation.round import bad_round, play_alone, play_round
 from fedbandit.simulation.trace import Ledger, Trace
 from fedbandit.simulation.window import play_in_windows, plays_in_stretches
@@ -28,7 +30,8 @@ def simulate(recipe: Recipe | Independent, world: World, *, rounds: int) -> Trac
     world and rounds. The world must have the recipe's dimension, and at most as many agents.
 
     Where agents do not depend on each other between uploads, each plays many rounds at a time
-    (``Agent.play``); what is played, sent and counted is the same.
+    (``Agent.play``); what is played, sent and counted is the same. Of many agents (over 16,384)
+    only those that are playing are objects in memory (``fleet``).
     """
     _check(recipe, world, rounds)
     ledger = Ledger.blank(rounds)
@@ -41,7 +44,9 @@ def simulate(recipe: Recipe | Independent, world: World, *, rounds: int) -> Trac
         _check_played(played, rounds)
         return ledger.trace(cut=0)
     warm_up(recipe)
-    agents, server = recipe.fleet(), recipe.server()
+    server = recipe.server()
+    compact = recipe.agents > MANY and plays_in_stretches(recipe)
+    agents: Agents = CompactFleet(recipe) if compact else recipe.fleet()
     if plays_in_stretches(recipe):
         played = play_in_windows(agents, server, tape, ledger)
     else:
@@ -73,8 +78,11 @@ def warm_up(recipe: Recipe) -> None:
     for x in arms:
         pending.absorb(x, 1.0, 1.0)
     pending.growth_exceeds(0.0)
-    merged = base.statistics.summary.merge(pending.summary()).merge(pending.summary())
-    policy = Policy(memory.read(merged), arms[0], 1.0)
+    observed = Statistics(pending.summary(), pending.moment, pending.count)
+    upload, server = Upload(0, memory.uploaded(observed, base, pending.carried)), recipe.server()
+    server.adopt(server.merged([upload, upload]), version=2)
+    answer = Base(memory.opened(server.download().statistics), memory)
+    policy = Policy(answer.reading, answer.theta, 1.0)
     recipe.parts.choice.choose(policy, arms, 0, 0)
     recipe.agent(0).play(arms[None], np.ones((1, len(arms))))
 

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedbandit import wire
-from fedbandit.core.agent import Agent
 from fedbandit.core.messages import Message, Upload
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidParameter, complaint
 from fedbandit.independent import Chooser
+from fedbandit.simulation.fleet import Agents
 from fedbandit.simulation.trace import Ledger
 from fedbandit.worlds.round import Round
 
 
-def play_round(agents: list[Agent], server: Server, t: int, this: Round, ledger: Ledger) -> None:
+def play_round(agents: Agents, server: Server, t: int, this: Round, ledger: Ledger) -> None:
     """Play round t; time all of it but what the world does."""
     means, rewards = checked_numbers(this, t, agents=len(agents))
     agent = agents[this.agent]
@@ -48,7 +48,7 @@ def play_alone(name: str, learners: Sequence[Chooser], t: int, this: Round, ledg
     ledger.gap[t], ledger.reward[t] = max(means) - means[arm], rewards[arm]
 
 
-def deliver(first: Upload, agents: list[Agent], server: Server) -> list[Upload | Message]:
+def deliver(first: Upload, agents: Agents, server: Server) -> list[Upload | Message]:
     """Deliver an upload and all messages that follow from it; return all messages."""
     sent: list[Upload | Message] = []
     uploads = deque([first])

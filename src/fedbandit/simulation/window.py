@@ -18,6 +18,7 @@ from fedbandit.core.messages import Upload
 from fedbandit.core.parts.reply import ToSender
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
+from fedbandit.simulation.fleet import Agents
 from fedbandit.simulation.round import count_messages, deliver, play_round
 from fedbandit.simulation.trace import Ledger
 from fedbandit.worlds.round import Round
@@ -36,7 +37,7 @@ def plays_in_stretches(recipe: Recipe) -> bool:
 
 
 def play_in_windows(
-    agents: list[Agent], server: Server, tape: Iterable[tuple[int, Round]], ledger: Ledger
+    agents: Agents, server: Server, tape: Iterable[tuple[int, Round]], ledger: Ledger
 ) -> int:
     """Play all rounds of a tape, numbered from 0; return how many there were."""
     window, played = Window((0, 0)), 0
@@ -92,7 +93,7 @@ class Window:
         self._means[at], self._rewards[at] = this.means, this.rewards
         self.count = at + 1
 
-    def play(self, agents: list[Agent], server: Server, ledger: Ledger) -> None:
+    def play(self, agents: Agents, server: Server, ledger: Ledger) -> None:
         """Play all rounds, and start again with none."""
         count, first = self.count, self._first
         self.count = 0
@@ -140,9 +141,7 @@ class _Player:
         return None if upload is None else (int(rounds[-1]), upload)
 
 
-def _play_in_order(
-    players: list[_Player], agents: list[Agent], server: Server, ledger: Ledger
-) -> None:
+def _play_in_order(players: list[_Player], agents: Agents, server: Server, ledger: Ledger) -> None:
     """Let all play to their ends; uploads are delivered by their rounds."""
     due: list[tuple[int, int, Upload]] = []  # round, player, upload: no two have the same round
 

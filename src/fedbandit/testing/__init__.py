@@ -19,8 +19,10 @@ try:
 
     pytest.register_assert_rewrite(  # so that failures show what was compared
         "fedbandit.testing.fleet",
+        "fedbandit.testing.progress_contract",
         "fedbandit.testing.recipe_contract",
         "fedbandit.testing.store_contract",
+        "fedbandit.testing.token_contract",
         "fedbandit.testing.transport_contract",
         "fedbandit.testing.world_contract",
     )

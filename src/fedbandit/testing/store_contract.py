@@ -1,9 +1,7 @@
 """What every store of a coordinator must do."""
 
 import threading
-import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -12,22 +10,26 @@ from typing import Protocol
 
 import pytest
 
-from fedbandit.core.fsclb import FSCLB
-from fedbandit.core.recipes import FedLinUCB
 from fedbandit.errors import InvalidParameter, UnknownName
 from fedbandit.service.models.deduplication import KEPT, Life, MergedUploads
 from fedbandit.service.models.history import History, Part, Snapshot
-from fedbandit.service.models.model import new_model
 from fedbandit.service.models.quotas import Quotas, Spent
 from fedbandit.service.storage.contract import (
-    MOST_TOKENS,
     Model,
     Relaying,
     Store,
     Token,
-    TooManyTokens,
 )
 from fedbandit.testing.progress_contract import ProgressContract
+from fedbandit.testing.token_contract import (
+    ADMIN,
+    NEWS,
+    NEWS_STATE,
+    PHONE,
+    SHOP,
+    SHOP_STATE,
+    TokenContract,
+)
 from fedbandit.wire import Limits
 
 
@@ -39,10 +41,6 @@ class OpenStore(Protocol):
         ...
 
 
-NEWS, NEWS_STATE = new_model("news", FSCLB(dimension=4, sketch_size=3, agents=2))
-SHOP, SHOP_STATE = new_model("shop", FedLinUCB(dimension=3, agents=2))
-PHONE = Token(digest=bytes(32), name="phone", model="news", agent="phone-7", created=1.5)
-ADMIN = Token(digest=b"\xff" * 32, name="boss", model=None, agent=None, created=2.5)
 LIVES = {bytes(16): Life(0, 2**62, 3), b"\xfe" * 16: Life(1, 1, 2**62)}
 SPENT = Spent(0.5, 0.25, 8.0)
 MERGED = MergedUploads(LIVES, 2, 1, 5, 6, 2**62, 1.25, 0.5, 7.5, SPENT, 3, True, 4, -2.5, 9)
@@ -54,7 +52,7 @@ PARTS = [
 ]
 
 
-class StoreContract(ProgressContract):
+class StoreContract(ProgressContract, TokenContract):
     """Tests of a store, by the words of ``fedbandit.service.storage.contract.Store``.
 
     Give a fixture ``open_store`` that returns a function without arguments. Each test calls it at
@@ -116,17 +114,6 @@ class StoreContract(ProgressContract):
         assert again.merged_uploads("news", "b") == MergedUploads()
         assert again.merged_uploads("shop", "a") == MergedUploads()
         again.close()
-
-    def test_a_lock_says_whom_tokens_of_its_model_open(self, store: Store) -> None:
-        store.create(NEWS, NEWS_STATE)
-        store.create(SHOP, SHOP_STATE)
-        other = replace(PHONE, digest=b"\x01" * 32, name="other", model="shop")
-        for token in (PHONE, ADMIN, other):
-            store.add_token(token)
-        with store.lock("news") as locked:
-            digests = [PHONE.digest, ADMIN.digest, other.digest, b"\x02" * 32]
-            assert locked.opened(digests) == {PHONE.digest: "phone-7"}
-            assert locked.opened([]) == {}
 
     def test_a_lock_that_raises_leaves_everything(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)
@@ -203,99 +190,12 @@ class StoreContract(ProgressContract):
         with store.lock("news") as locked:
             assert locked.relaying() is None
 
-    def test_a_lock_says_nothing_of_tokens_that_are_over_and_of_codes(self, store: Store) -> None:
-        store.create(NEWS, NEWS_STATE)
-        good = replace(PHONE, expires=time.time() + 1e6)
-        over = replace(PHONE, digest=b"3" * 32, name="over", expires=time.time() - 1.0)
-        code = replace(PHONE, digest=b"4" * 32, name="code", code=True)
-        for token in (good, over, code):
-            store.add_token(token)
-        with store.lock("news") as locked:
-            found = locked.opened([each.digest for each in (good, over, code)])
-        assert found == {good.digest: "phone-7"}
-
-    def test_a_token_is_kept_with_all_its_times(self, store: Store) -> None:
-        store.create(NEWS, NEWS_STATE)
-        token = replace(PHONE, expires=7.25, used=6.5, lifetime=86400.0, code=True)
-        store.add_token(token)
-        assert store.token(PHONE.digest) == token
-        assert store.tokens() == store.archive("news").tokens == [token]
-
-    def test_a_token_that_has_a_successor_ends(self, store: Store) -> None:
-        store.create(NEWS, NEWS_STATE)
-        store.add_token(PHONE)
-        heirs = [replace(PHONE, digest=bytes([k] * 32), name=f"heir-{k}") for k in range(1, 6)]
-        soon = float(int(time.time()) + 50_000)
-        assert store.succeed(PHONE.digest, heirs[0], ends=soon)
-        assert store.token(PHONE.digest) == replace(PHONE, expires=soon)
-        assert store.succeed(PHONE.digest, heirs[1], ends=soon + 9)  # no later than it would have
-        assert store.token(PHONE.digest) == replace(PHONE, expires=soon)
-        assert store.succeed(PHONE.digest, heirs[2], ends=None)
-        assert store.token(PHONE.digest) is None
-        assert not store.succeed(PHONE.digest, heirs[3], ends=None)  # once
-        assert [each.name for each in store.tokens()] == ["heir-1", "heir-2", "heir-3"]
-        with pytest.raises(InvalidParameter):
-            store.succeed(heirs[0].digest, replace(heirs[4], name="heir-2"), ends=None)
-        assert store.token(heirs[0].digest) == heirs[0]
-
-    def test_an_agent_has_no_end_of_tokens_and_those_that_are_over_make_room(
-        self, store: Store
-    ) -> None:
-        store.create(NEWS, NEWS_STATE)
-        store.add_token(PHONE)
-        forever, until = time.time() + 1e6, time.time() - 1.0
-
-        def heir(number: int, expires: float) -> Token:
-            digest = number.to_bytes(32, "big")
-            return replace(PHONE, digest=digest, name=f"heir-{number}", expires=expires)
-
-        for number in range(1, MOST_TOKENS + 1):
-            assert store.succeed(PHONE.digest, heir(number, forever), ends=forever)
-        before = store.tokens()
-        with pytest.raises(TooManyTokens):
-            store.succeed(PHONE.digest, heir(99, forever), ends=forever)
-        assert store.tokens() == before
-        store.revoke("heir-1")
-        store.add_token(heir(50, until))
-        assert store.succeed(PHONE.digest, heir(99, forever), ends=forever)
-        assert "heir-50" not in [token.name for token in store.tokens()]
-
-    def test_of_many_that_redeem_one_code_one_gets_a_token(self, store: Store) -> None:
-        store.create(NEWS, NEWS_STATE)
-        store.add_token(replace(PHONE, code=True))
-        heirs = [replace(PHONE, digest=bytes([k] * 32), name=f"heir-{k}") for k in range(1, 9)]
-        with ThreadPoolExecutor(8) as pool:
-            won = list(pool.map(lambda heir: store.succeed(PHONE.digest, heir, ends=None), heirs))
-        assert won.count(True) == 1
-        assert store.tokens() == [heirs[won.index(True)]]
-
     def test_tallies_are_the_sums_of_merged_uploads(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)
         store.create(SHOP, SHOP_STATE)
         assert store.tallies() == {}
         write(store, NEWS, {"phone-7": MERGED, "phone-8": MERGED})
         assert store.tallies() == {"news": 2 * MERGED.uploads}
-
-    def test_uses_of_tokens_are_noted(self, store: Store) -> None:
-        store.create(NEWS, NEWS_STATE)
-        store.add_token(PHONE)
-        store.add_token(ADMIN)
-        store.note_uses({PHONE.digest: 9.5, b"unknown" + bytes(25): 9.5})
-        assert store.tokens() == [ADMIN, replace(PHONE, used=9.5)]
-
-    def test_tokens_are_found_by_their_digest_until_they_are_revoked(self, store: Store) -> None:
-        store.create(NEWS, NEWS_STATE)
-        store.add_token(PHONE)
-        store.add_token(ADMIN)
-        assert store.token(PHONE.digest) == PHONE
-        assert store.token(ADMIN.digest) == ADMIN
-        assert store.token(b"1" * 32) is None
-        assert store.tokens() == [ADMIN, PHONE]
-        with pytest.raises(InvalidParameter, match="Token 'phone' exists already"):
-            store.add_token(replace(PHONE, digest=b"1" * 32))
-        store.revoke("phone")
-        assert store.token(PHONE.digest) is None
-        assert store.tokens() == [ADMIN]
 
     def test_an_archive_is_the_model_again_elsewhere(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)

@@ -52,7 +52,8 @@ def read(data: bytes, kind: str, form: Any) -> Any:
     except msgspec.ValidationError as error:
         _check_format(data)
         words, place = _parted(str(error))
-        refuse(_field(form, place) or kind, _plain(words))
+        field, counts_tag = _field(form, place)
+        refuse(field or kind, _plain(_counted(words) if counts_tag else words))
     except msgspec.DecodeError as error:
         _check_format(data)
         refuse(kind, f"these {len(data)} bytes are not one whole message: {_plain(str(error))}")
@@ -88,27 +89,48 @@ def _plain(words: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
-def _field(form: Any, path: Iterable[str]) -> str:
-    """Return the dotted name of the field at a path of msgspec; "" for the whole message.
+def _counted(words: str) -> str:
+    """Return a sentence about an array that is too long with its tag counted, as docs/wire.md does.
 
-    The path has positions for fields of arrays (a tag is position 0) and names for fields of maps.
-    The name ends where the type of a field is one of several.
+    msgspec counts the tag in "at least", and leaves it out in "at most".
+    """
+    told = re.fullmatch(r"Expected `array` of at most length (\d+), got (\d+)", words)
+    if told is None:
+        return words
+    return f"Expected `array` of at most length {int(told[1]) + 1}, got {int(told[2]) + 1}"
+
+
+def _field(form: Any, path: Iterable[str]) -> tuple[str, bool]:
+    """Return the dotted name of the field at a path of msgspec, and whether its array has a tag.
+
+    The name is "" for the whole message. The path has positions for fields of arrays (a tag is
+    position 0) and names for fields of maps. The name ends where the type of a field is one of
+    several; what is inside of these has no tag.
     """
     names: list[str] = []
     for step in path:
-        among = [each for each in get_args(form) or (form,) if each is not NoneType]
+        among = _among(form)
         if len(among) != 1 or not isinstance(struct := among[0], type(msgspec.Struct)):
-            break
-        tagged, fields = struct.__struct_config__.tag is not None, struct.__struct_fields__
+            return ".".join(names), False
+        tagged, fields = _is_tagged(struct), struct.__struct_fields__
         if step.isdecimal():
             place = int(step) - tagged
         else:
             place = fields.index(step) if step in fields else -1
         if not 0 <= place < len(fields):
-            break
+            return ".".join(names), False
         names.append(fields[place])
         form = get_type_hints(struct)[names[-1]]
-    return ".".join(names)
+    return ".".join(names), all(map(_is_tagged, _among(form)))
+
+
+def _among(form: Any) -> list[Any]:
+    """Return the types that a type stands for, None left out."""
+    return [each for each in get_args(form) or (form,) if each is not NoneType]
+
+
+def _is_tagged(form: Any) -> bool:
+    return isinstance(form, type(msgspec.Struct)) and form.__struct_config__.tag is not None
 
 
 def refuse(field: str, message: str) -> NoReturn:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.core.kernels.rounding import spectral_bound
 from fedbandit.core.memory.narrow import (
     CODES,
     WIDTHS,
@@ -17,7 +18,6 @@ from fedbandit.core.memory.narrow import (
     narrowed,
     rounded,
     rounding_loss,
-    spectral_bound,
     values,
 )
 from fedbandit.core.memory.summary import Sketch, sketch_of

@@ -12,12 +12,13 @@ from fedbandit.errors import InvalidParameter, OutputError
 from fedbandit.lab import reproduce
 from fedbandit.lab.analysis.tuning import FIRST_SEED, Choice
 from fedbandit.lab.paper.algorithms import RANDOM
+from fedbandit.lab.paper.claims import claims
 from fedbandit.lab.paper.reproduce import Reproduction, paper_study
 from fedbandit.lab.study.settings import SETTINGS
 from fedbandit.lab.study.study import FULL, QUICK, Size, size_of
 
 TRIALS, ROUNDS = 2, 40
-LINES = 7  # FSCLB and FedLinUCB with both radii, FedLinUCB as published and lean with one, Random
+LINES = 8  # FSCLB and FedLinUCB with both radii; Random; published, buffered and lean with one
 REPORTED = len(SETTINGS) * TRIALS * LINES
 TUNING = len(SETTINGS) * 3 * len(QUICK.grid) * QUICK.tuning_trials
 
@@ -78,7 +79,8 @@ def test_radii_are_picked_on_other_tapes(tiny: tuple[Path, Reproduction, str]) -
     means = ends.groupby(["setting", "algorithm", "radius"])["reward"].mean()
     runs = pd.read_parquet(out / "runs")
     for setting in SETTINGS:
-        for name in ("FSCLB", "FSCLB.lean", "FedLinUCB", "FedLinUCB (published)"):
+        names = ("FSCLB", "FSCLB (buffered)", "FSCLB.lean", "FedLinUCB", "FedLinUCB (published)")
+        for name in names:
             here = runs[(runs["setting"] == setting.name) & (runs["algorithm"] == name)]
             (label,) = set(here["radius"]) - {"paper"}
             tried = means[setting.name][name.partition(" (")[0]]
@@ -90,6 +92,13 @@ def test_both_forms_play_alike(tiny: tuple[Path, Reproduction, str]) -> None:
     assert done.tuned.forms_agree
     assert len(done.tuned.time) == len(SETTINGS)
     assert not done.theoretical.time  # timed with one radius alone
+    ours = [(each.algorithm, each.setting) for each in done.tuned.own_time]
+    named = ("FSCLB (buffered)", "FSCLB.lean")
+    assert sorted(ours) == sorted((name, each.name) for name in named for each in SETTINGS)
+    tests = [claim.test for claim in claims(done.tuned)]
+    assert [test for test in tests if ", ours, " in test] == [
+        f"{name}, ours, against FedLinUCB as published" for name in named
+    ]
     assert len(done.theoretical.reward) == len(SETTINGS)
 
 
@@ -125,8 +134,8 @@ def test_every_recipe_brings_its_own_runs() -> None:
         for algorithm in study.algorithms
     ]
     reported = study.reported_tasks(choices)
-    assert len(study.algorithms) == 11
-    assert len({task.key for task in reported}) == len(reported) == 4 * 2 * (2 * 8 + 3)
+    assert len(study.algorithms) == 12
+    assert len({task.key for task in reported}) == len(reported) == 4 * 2 * (2 * 8 + 4)
     assert {task.world.params["seed"] for task in reported} == {0, 1}
     assert not {task.trial for task in reported} & {task.trial for task in tuning}
     assert len({id(task.world) for task in reported}) == 4 * 2

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow, Width, narrowed
 from fedbandit.core.memory.summary import sketch_of
@@ -119,6 +120,38 @@ def refusal(recipe: fb.Recipe, statistics: fb.Statistics) -> str:
     except InvalidMessage as error:
         return error.field
     return ""
+
+
+def test_a_matrix_that_is_not_symmetric_is_refused_for_that() -> None:
+    served = Served(new_model("m", GRAM, limits=LIMITS)[0], GRAM)
+    matrix = np.full((GRAM.dimension, GRAM.dimension), 0.1)
+    matrix[0, 1] = np.nextafter(0.1, 0.0)
+    upload = fb.Upload(0, fb.Statistics(fb.Gram(matrix), np.zeros(GRAM.dimension), 1))
+    with pytest.raises(InvalidMessage) as refused:
+        check_sync(served, wire.Sync(served.model.fingerprint, bytes(16), 1, upload))
+    assert refused.value.field == "upload.summary.matrix"
+    said = "not symmetric to the last bit: 0.09999999999999999 at [0, 1] and 0.1 at [1, 0]"
+    assert said in str(refused.value)
+    assert "expected a symmetric Gram matrix" in str(refused.value)
+
+
+@pytest.mark.parametrize(("estimate", "lost"), [("paper", 0.0), ("averaged", None)])
+def test_lost_is_nil_or_a_number_as_the_recipe_says(
+    estimate: Literal["paper", "averaged"], lost: float | None
+) -> None:
+    recipe = fb.FSCLB(dimension=4, sketch_size=3, agents=2, estimate=estimate)
+    rows, other = np.eye(4)[:2], None if lost is not None else 0.0
+    for each, field in ((lost, "upload.summary.lost"), (other, "")):
+        assert refusal(recipe, fb.Statistics(fb.Sketch(rows, 0.0, 3, each), rows[0], 5)) == field
+
+
+@pytest.mark.parametrize(("weight", "field"), [(1.0, ""), (1.1, ""), (1.21, ""), (1.3, "weight")])
+def test_rows_may_have_been_rounded_twice(weight: float, field: str) -> None:
+    recipe = fb.FSCLB.lean(dimension=4, agents=2)
+    codes = np.array([[100, 0, 0, 0]], np.int32)
+    summary = Fitted(codes, 0.01, np.zeros(4, np.uint8), 0.0, 0.0, weight)
+    statistics = fb.Statistics(summary, 0.1 * np.eye(4)[0], 5)
+    assert refusal(recipe, statistics) == (field and f"upload.summary.{field}")
 
 
 def test_what_was_shed_was_lost_as_many_times_as_the_sketch_is_large() -> None:

@@ -12,7 +12,8 @@ from fedbandit import errors
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_database, open_store
 from fedbandit.testing import OpenStore, StoreContract
-from fedbandit.testing.store_contract import MERGED, NEWS, NEWS_STATE, write
+from fedbandit.testing.store_contract import MERGED, write
+from fedbandit.testing.token_contract import NEWS, NEWS_STATE
 from tests.service.running import overwrite
 
 

@@ -42,7 +42,9 @@ def arrowhead_eigh(
     poles = squares.copy()
     for j in range(1, n):
         poles[j] = min(poles[j], poles[j - 1] - rounding)
-    weights = np.maximum(crossed * crossed, rounding * rounding)
+    weights = np.empty(n)
+    for j in range(n):
+        weights[j] = max(crossed[j] * crossed[j], rounding * rounding)
     values, vectors, offsets = np.empty(n + 1), np.empty((n + 1, n + 1)), np.empty(n)
     for i in range(n + 1):
         top = poles[i - 1] if i > 0 else poles[0] + corner + 2.0 * (n + 1) * rounding
@@ -51,18 +53,23 @@ def arrowhead_eigh(
         values[i] = poles[near] + root
         for j in range(n):
             vectors[i, j] = root - offsets[j]
-    exact = np.abs(vectors[n, :n])
+    exact = np.empty(n)
+    for j in range(n):
+        exact[j] = abs(vectors[n, j])
     for i in range(n):
         for j in range(n):
             exact[j] *= abs(vectors[i, j] / (poles[i] - poles[j] if i != j else 1.0))
-    exact = np.sqrt(exact) * np.where(crossed < 0.0, -1.0, 1.0)
+    for j in range(n):
+        exact[j] = np.sqrt(exact[j]) * (-1.0 if crossed[j] < 0.0 else 1.0)
     for i in range(count):
         square = 1.0
         for j in range(n):
             vectors[i, j] = exact[j] / vectors[i, j]
             square += vectors[i, j] * vectors[i, j]
         vectors[i, n] = 1.0
-        vectors[i] /= np.sqrt(square)
+        length = np.sqrt(square)
+        for j in range(n + 1):
+            vectors[i, j] /= length
     return values, vectors[:count]
 
 

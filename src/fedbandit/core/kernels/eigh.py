@@ -12,26 +12,30 @@ from numpy.typing import NDArray
 
 from fedbandit.core.kernels.arrowhead import arrowhead_eigh
 from fedbandit.core.kernels.compiler import COMPILES, kernel, long_kernel
+from fedbandit.core.kernels.leading import separate_eigenpairs
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.kernels.tridiagonal import largest, padded, place, tridiagonalise, turn_back
 
 _EPSILON = 2.220446049250313e-16
 _MOST_STEPS = 60  # of an iteration, before it is given up
 _CLOSE = 1e-9  # relative change of a root after which one more step is exact
 _VANISHED = 1e-300  # least scale of a matrix
 _NOTHING = 1e-50  # counts as 0 in a matrix whose largest entry is 1; its square does not underflow
-_STRIDE = 16  # numbers that a compiled loop handles at once; rows are padded to a multiple of it
 _LARGEST_SIDE = 256  # LAPACK, which works in blocks, is faster for larger matrices
 
 
 def leading_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
-    """Return all n eigenvalues, largest first, and the first eigenvectors as rows (count x n).
+    """Return the first eigenvalues, largest first, and the first eigenvectors as rows (count x n).
 
-    The matrix (n x n) is symmetric and positive semidefinite. Cost O(n^3).
+    The matrix (n x n) is symmetric and positive semidefinite. There is one value more than vectors,
+    unless count = n; there may be more. Values that are mere rounding errors, at most n epsilon
+    times the largest, may be larger than they are, and their vectors 0. Cost O(n^3).
     """
     if COMPILES and 2 < len(matrix) <= _LARGEST_SIDE:
-        values, vectors = halved_eigenpairs(matrix, count)
-        if np.isfinite(values.sum()):
-            return values, vectors
+        for solve in (separate_eigenpairs, halved_eigenpairs):
+            values, vectors = solve(matrix, count)
+            if np.isfinite(values.sum()):
+                return values, vectors
     values, vectors = np.linalg.eigh(matrix)
     return values[::-1], np.ascontiguousarray(vectors.T[::-1][:count])
 
@@ -82,24 +86,6 @@ def halved_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
 
 
 @kernel
-def largest(matrix: Array) -> float:
-    """Return the largest entry of a positive semidefinite matrix, which is on its diagonal."""
-    size = 0.0
-    for i in range(len(matrix)):
-        size = max(size, matrix[i, i])
-    return size
-
-
-@kernel
-def place(block: Array, into: Array, start: int, factor: float) -> None:
-    """Copy a block, scaled, to the columns from ``start`` on."""
-    for i in range(block.shape[0]):
-        row, target = block[i], into[i, start:]
-        for j in range(len(row)):
-            target[j] = factor * row[j]
-
-
-@kernel
 def decreasing(diagonal: Array, middle: int) -> NDArray[np.int64]:
     """Return the indices of all entries but the middle one, by decreasing entry."""
     order = np.empty(len(diagonal) - 1, dtype=np.int64)
@@ -114,71 +100,6 @@ def decreasing(diagonal: Array, middle: int) -> NDArray[np.int64]:
         order[slot] = at
         filled += 1
     return order
-
-
-@kernel
-def padded(n: int) -> int:
-    """Round n up to a multiple of the stride."""
-    return (n + _STRIDE - 1) // _STRIDE * _STRIDE
-
-
-@kernel
-def tridiagonalise(matrix: Array, factor: float) -> tuple[Array, Array, Array, Array]:
-    """Bring a symmetric matrix, scaled, to tridiagonal form by n - 2 reflections I - tau v v^T.
-
-    Returns the diagonal (n), the entries beside it (n, the last 0), tau of every reflection (n),
-    and its v as a row. Rows are padded with zeros to a multiple of the stride, and loops start at
-    one, so that compiled loops have no remainder. Cost O(n^3).
-    """
-    n, width = len(matrix), padded(len(matrix))
-    work = np.zeros((n, width))
-    place(matrix, work, 0, factor)
-    diagonal, beside, taus = np.empty(n), np.zeros(n), np.zeros(n)
-    reflectors, w = np.zeros((n, width)), np.zeros(width)
-    for k in range(n - 2):
-        diagonal[k] = work[k, k]
-        taus[k], beside[k] = reflection(work[k], k + 1, n, reflectors[k])
-        start = (k + 1) // _STRIDE * _STRIDE
-        v, u = reflectors[k, start:], w[start:]
-        w[k] = 0.0
-        inner = 0.0
-        for i in range(k + 1, n):
-            row, total = work[i, start:], 0.0
-            for j in range(len(row)):
-                total += row[j] * v[j]
-            w[i] = total
-            inner += total * v[i - start]
-        half = 0.5 * taus[k] * inner
-        for j in range(len(u)):
-            u[j] = taus[k] * (u[j] - half * v[j])
-        for i in range(k + 1, n):  # A - v w^T - w v^T
-            row, one, other = work[i, start:], v[i - start], u[i - start]
-            for j in range(len(row)):
-                row[j] -= one * u[j] + other * v[j]
-    if n > 1:
-        diagonal[n - 2], beside[n - 2] = work[n - 2, n - 2], work[n - 2, n - 1]
-    diagonal[n - 1] = work[n - 1, n - 1]
-    return diagonal, beside, taus, reflectors
-
-
-@kernel
-def reflection(row: Array, start: int, end: int, v: Array) -> tuple[float, float]:
-    """Fill in v, with v_start = 1, so that I - tau v v^T maps row[start:end] to (beta, 0, ...).
-
-    Returns tau and beta.
-    """
-    rest = 0.0
-    for j in range(start + 1, end):
-        rest += row[j] * row[j]
-    head = row[start]
-    v[start] = 1.0
-    if rest < _NOTHING * _NOTHING:
-        return 0.0, head
-    beta = -np.copysign(np.sqrt(head * head + rest), head)
-    scale = 1.0 / (head - beta)
-    for j in range(start + 1, end):
-        v[j] = row[j] * scale
-    return (beta - head) / beta, beta
 
 
 @kernel
@@ -282,19 +203,3 @@ def rotate_twice(
         turned = cosine * middle - sine * lower
         two[j] = next_sine * upper + next_cosine * turned
         one[j] = next_cosine * upper - next_sine * turned
-
-
-@kernel
-def turn_back(reflectors: Array, taus: Array, vectors: Array) -> None:
-    """Apply the reflections of ``tridiagonalise``, last first, to rows in place. Cost O(n^3)."""
-    for k in range(len(reflectors) - 3, -1, -1):
-        start = (k + 1) // _STRIDE * _STRIDE
-        v = reflectors[k, start:]
-        for i in range(len(vectors)):
-            x = vectors[i, start:]
-            along = 0.0
-            for j in range(len(v)):
-                along += v[j] * x[j]
-            along *= taus[k]
-            for j in range(len(v)):
-                x[j] -= along * v[j]

@@ -62,11 +62,16 @@ def shed_one(rows: Array, squares: Array) -> tuple[int, Array, float]:
     floor = max(delta, values[0] * (n + 1) * _EPSILON)
     kept = 0
     while kept < n and values[kept] > floor:
-        vectors[kept] *= np.sqrt(1.0 - delta / values[kept])
+        factor = np.sqrt(1.0 - delta / values[kept])
+        for j in range(n + 1):
+            vectors[kept, j] *= factor
         kept += 1
     shed = max(delta, values[kept]) if kept < n else delta
-    rows[:kept] = np.dot(vectors[:kept], rows)
-    norms = np.empty(kept)
+    turned, norms = np.dot(vectors[:kept], rows), np.empty(kept)
     for i in range(kept):
-        norms[i] = np.dot(rows[i], rows[i])
+        square = 0.0
+        for j in range(rows.shape[1]):
+            rows[i, j] = turned[i, j]
+            square += turned[i, j] * turned[i, j]
+        norms[i] = square
     return kept, norms, shed

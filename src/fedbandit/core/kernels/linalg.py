@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandit.core.kernels.compiler import kernel, kernel_or
+from fedbandit.core.kernels.compiler import kernel_or
 
 Array = NDArray[np.float64]
 
@@ -25,13 +25,15 @@ def read_only(array: Array) -> Array:
     return view
 
 
-def triangle_of(rows: Array) -> Array:
+def triangle_of(rows: Array, gram: Array | None = None) -> Array:
     """Return d rows with the Gram matrix of m > d rows (m x d). Cost O(m d^2).
 
-    By Cholesky, or QR if the rows do not span all d directions.
+    By Cholesky, or QR if the rows do not span all d directions. ``gram``: their Gram matrix, if it
+    is known.
     """
     try:
-        return np.asarray(np.linalg.cholesky(rows.T @ rows).T, dtype=np.float64)
+        whole = rows.T @ rows if gram is None else gram
+        return np.asarray(np.linalg.cholesky(whole).T, dtype=np.float64)
     except np.linalg.LinAlgError:
         return np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64)
 
@@ -79,7 +81,6 @@ def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, she
         return float(np.log(raised).sum()) - sketch_logdet(squares, ridge, rows.shape[1])
 
 
-@kernel
 def _growth_by_cholesky(
     rows: Array, squares: Array, ridge: float, pending: Array, shed: float
 ) -> float:
@@ -177,11 +178,12 @@ def fits(x: Array, reward: float) -> bool:
 
 def append_row_numpy(rows: Array, filled: int, moment: Array, x: Array, reward: float) -> float:
     """Do what ``append_row`` does, by numpy."""
-    if not fits(x, reward):
+    square = float(x @ x)
+    if not square * max(1.0, reward * reward) < LARGEST:
         return -1.0
     rows[filled] = x
     moment += reward * x
-    return float(x @ x)
+    return square
 
 
 @kernel_or(append_row_numpy)

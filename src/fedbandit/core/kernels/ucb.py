@@ -7,15 +7,18 @@ that follows.
 """
 
 from itertools import pairwise
+from math import isfinite
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.kernels.compiler import kernel, kernel_or
-from fedbandit.core.kernels.linalg import Array, row_products_numpy, sketch_squared_widths
+from fedbandit.core.kernels.linalg import Array, row_products_numpy
 
 Integers = NDArray[np.int64]
+
+_MANY = 64  # scores from which on numpy compares them faster than Python
 
 MARGIN: Final = 1e-9
 """Relative difference below which scores, or growth and threshold, count as equal.
@@ -35,9 +38,16 @@ def first_best_numpy(scores: Array) -> int:
 
     Scores within the margin (times the largest |score|) of the best count as equal; the first wins.
     """
-    if not np.isfinite(scores.sum()):
+    if len(scores) > _MANY:
+        if not np.isfinite(scores.sum()):
+            return -1
+        return int(np.argmax(scores >= scores.max() - MARGIN * np.abs(scores).max()))
+    listed: list[float] = scores.tolist()  # for a few numbers Python is faster than numpy
+    if not isfinite(sum(listed)):
         return -1
-    return int(np.argmax(scores >= scores.max() - MARGIN * np.abs(scores).max()))
+    best = max(listed)
+    bar = best - MARGIN * max(best, -min(listed))
+    return next(arm for arm, score in enumerate(listed) if score >= bar)
 
 
 @kernel_or(first_best_numpy)
@@ -81,7 +91,9 @@ def sketch_ucb_numpy(
     widths: Array,
 ) -> int:
     """Choose as ``sketch_ucb`` does, by numpy."""
-    squared = sketch_squared_widths(rows, squares, ridge, arms)
+    projected = arms @ rows.T
+    explained = (projected * projected) @ (1.0 / (squares + ridge))
+    squared = np.maximum(row_products_numpy(arms, arms) - explained, 0.0) / ridge
     chosen = first_best_numpy(arms @ theta + radius * np.sqrt(squared))
     if chosen >= 0:
         shown[:], widths[:] = arms, squared

@@ -75,8 +75,8 @@ def restored(memory: _Checks, summary: S) -> S:
     return summary
 
 
-def wrong_summary(summary: object, expected: str) -> InvalidMessage:
-    """Return the error for a summary that a memory cannot merge."""
+def wrong_summary(summary: object, expected: str, fault: str = "") -> InvalidMessage:
+    """Return the error for a summary that a memory cannot merge; ``fault``: what is wrong in it."""
     match summary:
         case Gram(matrix):
             got = f"a Gram matrix of shape {matrix.shape}"
@@ -91,4 +91,6 @@ def wrong_summary(summary: object, expected: str) -> InvalidMessage:
         case _:
             got = f"a {type(summary).__name__}"
     fix = "Build agents and server from the same recipe."
+    if fault:
+        got, fix = f"{got}, {fault}", "Add up x x^T in float64, and send that sum as it is."
     return InvalidMessage(complaint("summary in a message", got=got, expected=expected, fix=fix))

@@ -164,14 +164,21 @@ class GramMemory:
         summary = statistics.summary
         fits = isinstance(summary, Gram | Triangle) and self._fits(summary, strict=strict)
         if not fits:
-            raise wrong_summary(summary, self._expected)
+            raise wrong_summary(summary, self._expected, self._fault(summary))
         check_sums(statistics, self.dimension)
 
     @property
     def _expected(self) -> str:
-        matrix = f"a Gram matrix of dimension {self.dimension}, in float64"
+        matrix = f"a symmetric Gram matrix of dimension {self.dimension}, in float64"
         triangle = f", or its upper triangle in {self.wire}, with a finite shed >= 0"
         return matrix if self.wire == "full" else matrix + triangle
+
+    def _fault(self, summary: object) -> str:
+        """Say what keeps a square matrix of the right size from being a sum of x x^T, or ""."""
+        shape = (self.dimension, self.dimension)
+        if not isinstance(summary, Gram) or summary.matrix.shape != shape:
+            return ""
+        return _fault_of(summary.matrix)
 
     def _fits(self, summary: Gram | Triangle, *, strict: bool) -> bool:
         if isinstance(summary, Triangle):
@@ -207,11 +214,19 @@ class GramMemory:
 
 def _is_gram(matrix: Array) -> bool:
     """Say whether a matrix can be a sum of x x^T, by conditions that O(d^2) steps can check."""
-    diagonal = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
-    return (
-        matrix.dtype == np.float64
-        and bool((matrix.diagonal() >= 0.0).all())
-        and bool((np.abs(matrix) <= _LOOSE * np.outer(diagonal, diagonal)).all())
-        and bool((matrix.diagonal() < HUGE).all())
-        and np.array_equal(matrix, matrix.T)
-    )
+    return matrix.dtype == np.float64 and not _fault_of(matrix)
+
+
+def _fault_of(matrix: Array) -> str:
+    """Say in words which of these conditions does not hold; "" if all do."""
+    diagonal = matrix.diagonal()
+    if not ((diagonal >= 0.0) & (diagonal < HUGE)).all():
+        return f"whose diagonal has a number that is not from 0 to {HUGE:g}"
+    roots = np.sqrt(diagonal)
+    if not (np.abs(matrix) <= _LOOSE * np.outer(roots, roots)).all():
+        return "with an entry that exceeds the root of the product of its two diagonal entries"
+    if not np.array_equal(matrix, matrix.T):
+        i, j = np.argwhere(matrix != matrix.T)[0].tolist()
+        pair = f"{float(matrix[i, j])!r} at [{i}, {j}] and {float(matrix[j, i])!r} at [{j}, {i}]"
+        return f"which is not symmetric to the last bit: {pair}"
+    return ""

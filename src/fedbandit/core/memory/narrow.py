@@ -4,17 +4,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import frexp, ldexp, sqrt
+from struct import Struct
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.kernels.linalg import Array, read_only, row_products
+from fedbandit.core.kernels.rounding import spectral_bound
 from fedbandit.core.memory.summary import Sketch, empty_sketch
 
 Width = Literal["float64", "float32", "float16", "bfloat16", "int8"]
 WIDTHS: Final[tuple[Width, ...]] = get_args(Width)
 
+_DOUBLE = Struct("<d")
 _UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
 _SAFE = 1.0 + 1e-9  # covers the rounding of the bound's own arithmetic
 _FLAT = 2.0**-100  # smaller numbers, relative to the largest of their row, become 0
@@ -194,6 +197,13 @@ def shortened(numbers: Array) -> Array:
     return (floor.view(np.uint64) & _UPPER_HALF).view(np.float64)
 
 
+def shortened_number(number: float) -> float:
+    """Return what ``shortened`` does, of one number."""
+    bits = _DOUBLE.pack(max(number, 2.0**_LEAST_EXPONENT))
+    (short,) = _DOUBLE.unpack(b"\0\0\0\0" + bits[4:])
+    return float(short)
+
+
 def values(codes: NDArray[Any], scales: Array, width: str) -> Array:
     """Return the rows that codes and scales stand for."""
     return CODES[width].read(codes) * scales[:, None]
@@ -238,14 +248,3 @@ def rounding_room(summary: object) -> float:
         return 0.0
     share = CODES[summary.width].unit(summary.dimension)
     return 16.0 * share + 80.0 * share * share + 1e-6
-
-
-def spectral_bound(symmetric: Array) -> float:
-    """Bound the largest |eigenvalue| by (trace A^16)^(1/16): at most k^(1/16) times too large."""
-    scale = float(np.abs(symmetric).max(initial=0.0))
-    if scale == 0.0:
-        return 0.0
-    power = symmetric / scale
-    for _ in range(3):
-        power = power @ power
-    return scale * sqrt(sqrt(sqrt(np.linalg.norm(power))))

@@ -53,7 +53,8 @@ class PendingRows:
 
     def play(self, tape: Tape, /) -> int:
         """Absorb the rounds of a tape that need no more than a row each; return how many."""
-        if self._filled == len(self._rows):
+        most = min(self._filled + len(tape.arms), self._base.dimension)
+        while self._filled == len(self._rows) or len(self._rows) < most:
             self._make_room()
         room = len(self._rows)
         if room <= self._filled:
@@ -130,5 +131,5 @@ class PendingRows:
             self._matrix, self._filled = self.summary().matrix, 0
             return
         grown = np.empty((min(max(2 * len(self._rows), _FIRST_ROWS), d), d))
-        grown[: self._filled] = self._rows
+        grown[: self._filled] = self._rows[: self._filled]
         self._rows = grown

@@ -95,7 +95,7 @@ class PendingSketch:
 
     def play(self, tape: Tape, /) -> int:
         """Absorb the rounds of a tape that need no more than a row each; return how many."""
-        if self._filled == len(self._rows):
+        while len(self._rows) < min(self._filled + len(tape.arms), self._capacity):
             self._make_room()
         room = min(len(self._rows), self._capacity - 1)
         if room <= self._filled:
@@ -177,7 +177,7 @@ class PendingSketch:
     def _make_room(self) -> None:
         room = min(max(2 * len(self._rows), _FIRST_ROWS), self._capacity)
         grown = np.empty((room, self._dimension))
-        grown[: self._filled] = self._rows
+        grown[: self._filled] = self._rows[: self._filled]
         self._rows = grown
 
     def _shed_or_compact(self) -> None:

@@ -47,14 +47,14 @@ def handles(looks: Mapping[str, Look], *, words: Mapping[str, str] | None = None
 
 
 def style(look: Look) -> dict[str, Any]:
-    """Return how a line of that look is drawn; markers are open, so that they cover nothing."""
+    """Return how a line of that look is drawn."""
     return {
         "color": look.colour,
         "linestyle": look.dashes,
         "linewidth": look.width,
         "marker": look.marker,
         "markersize": 6.0 if look.marker in "*123" else 4.0,
-        "markerfacecolor": "white",
+        "markerfacecolor": look.colour if look.filled else "white",
         "markeredgewidth": 0.9,
     }
 

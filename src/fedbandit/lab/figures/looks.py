@@ -21,6 +21,7 @@ class Look:
     width: float = 1.3
     layer: int = 2
     marker: str = "o"
+    filled: bool = False
 
 
 # The Okabe-Ito palette, its yellow left out (too faint on white), and some of Tol's.
@@ -29,6 +30,7 @@ LOOKS: Mapping[str, Look] = {
     "FSCLB.lean": Look("#332288", (0, (9.0, 1.5)), 1.7, 4, "*"),
     "FedLinUCB": Look("#0072B2", "-", 2.2, 2, "D"),
     "FedLinUCB (published)": Look("#56B4E9", (0, (4.0, 2.0)), 1.2, 2, "d"),
+    "FSCLB (buffered)": Look("#94346E", (0, (4.0, 1.0, 1.0, 1.0)), 1.2, 2, "8"),
     "Random": Look("#7A7A7A", (0, (1.0, 1.5)), marker="x"),
     "AsyncLinUCB": Look("#009E73", (0, (6.0, 1.5)), marker="^"),
     "DisLinUCB": Look("#CC79A7", (0, (6.0, 1.5, 1.0, 1.5)), marker="v"),
@@ -60,11 +62,15 @@ SPARE_MARKERS = "os^Dv"
 
 
 def spare(place: int) -> Look:
-    """Return the look of the n-th algorithm that has none: 120 of them all differ."""
+    """Return the look of the n-th algorithm that has none: 120 of them all differ.
+
+    Their markers are filled, those of the package's algorithms are open.
+    """
     return Look(
         SPARE_COLOURS[place % len(SPARE_COLOURS)],
         SPARE_DASHES[place % len(SPARE_DASHES)],
         marker=SPARE_MARKERS[place % len(SPARE_MARKERS)],
+        filled=True,
     )
 
 

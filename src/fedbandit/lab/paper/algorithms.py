@@ -14,6 +14,7 @@ BEST = "FedLinUCB"
 PUBLISHED = "FedLinUCB (published)"
 RANDOM = "Random"
 LEAN = "FSCLB.lean"
+BUFFERED = "FSCLB (buffered)"
 
 PAPER_ALGORITHMS = (
     _own(FSCLB),
@@ -21,7 +22,10 @@ PAPER_ALGORITHMS = (
     Algorithm(PUBLISHED, BEST, tuned_as=BEST, extra=lambda _: {"determinant": "every-round"}),
     Algorithm(RANDOM, RANDOM, tuned_as=""),
 )
-OURS = (_own(LEAN),)
+OURS = (
+    Algorithm(BUFFERED, FSCLB, tuned_as=FSCLB, extra=lambda _: {"cadence": "buffered"}),
+    _own(LEAN),
+)
 OTHER_ALGORITHMS = tuple(
     _own(name) for name in ("AsyncLinUCB", "DisLinUCB", "LinUCB", "Centralised", "SOFUL", "CBSCFD")
 )
@@ -38,6 +42,8 @@ def assumptions(algorithms: Iterable[Algorithm]) -> dict[str, str]:
         "Tapes": "all algorithms of a trial see the same agents, arms and noise",
         "FedLinUCB": "best form: the determinant only when a bound on it reaches the threshold",
         LEAN: "ours, not the paper's: its size, widths and budget by default; tuned radius alone",
+        BUFFERED: "ours: FSCLB that shrinks its sketch when a buffer is full or sent, not at every "
+        "observation; with FSCLB's radius",
         PUBLISHED: "the determinant from scratch every round; the same decisions",
         "Theoretical radius": f"S = 1, L = 1, delta = {DELTA:g}, T = the rounds, R as above. S = 1 "
         "is true of the synthetic settings and an assumption for the data sets",

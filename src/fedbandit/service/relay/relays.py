@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,6 +65,7 @@ class Relays:
 
     def __init__(self) -> None:
         self._running: dict[str, tuple[RelaySender, Delivery, BackgroundThread]] = {}
+        self._idle: set[str] = set()
 
     def add(self, model: str, sender: RelaySender, transport: Transport) -> None:
         """Start to pass a model on."""
@@ -74,11 +75,15 @@ class Relays:
         thread.start()
 
     def pass_on(self, model: str) -> None:
-        """Let the thread of a model look for something to send."""
+        """Let the thread of a model look for something to send; say once if there is none."""
         if model in self._running:
             sender, _, thread = self._running[model]
             sender.wake()
             thread.wake()
+        elif model not in self._idle:
+            self._idle.add(model)
+            said = "is passed on to a coordinator above, but not by this one: --upstream is missing"
+            _log.warning("model %s %s; what its agents send waits", model, said)
 
     def gauges(self) -> dict[str, float]:
         """Return what metrics tell of the coordinator above; nothing if there is none."""
@@ -124,18 +129,6 @@ def start_relays(relays: Relays, store: Store, above: Above, recipes: Mapping[st
     for name, recipe in recipes.items():
         sender = RelaySender(store, name, recipe, wait=above.wait)
         relays.add(name, sender, above.transport(name))
-
-
-def warn_of_idle(store: Store, passed_on: Sequence[str]) -> None:
-    """Log which models of the store are a relay's, and are not passed on by this coordinator."""
-    for model in store.models():
-        if model.name in passed_on:
-            continue
-        with store.lock(model.name) as locked:
-            idle = locked.relaying() is not None
-        if idle:
-            said = "is passed on to a coordinator above, but not by this one: --upstream is missing"
-            _log.warning("model %s %s; what its agents send waits", model.name, said)
 
 
 def _make(store: Store, name: str, transport: Transport) -> None:

@@ -34,8 +34,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.kernels.linalg import Array, read_only
+from fedbandit.core.kernels.rounding import rounded_to
 from fedbandit.core.memory.lossy.summary import LossyRows, missing
-from fedbandit.core.memory.narrow import shortened, spectral_bound
+from fedbandit.core.memory.narrow import shortened_number
 
 ETA: Final = 0.1
 DOWNLOAD: Final = 0.05
@@ -135,31 +136,31 @@ def rows_within(rows: Array, step: float, room: float) -> int:
 def fitted(summary: LossyRows, charge: float) -> Fitted:
     """Round the rows so that the bound grows by at most ``charge``. Cost O(k^2 d + k^3)."""
     rows, weight = summary.rows, summary.weight
-    codes, step, added = _codes(rows, charge / weight)
-    bound = summary.bound
-    if added > 0.0:
-        moved = (rows != codes * step).any(axis=0)
-        bound = bound + np.where(moved, weight * added, 0.0)
-    levels, top = _levels(bound)
-    short = codes * step
-    lost = max(0.0, summary.lost + float(np.vdot(rows, rows) - np.vdot(short, short)))
-    return Fitted(codes, step, levels, top, lost, weight * (1.0 + ETA))
+    if not len(rows):
+        levels, top = _levels(summary.bound)
+        codes = np.zeros(rows.shape, np.int32)
+        return Fitted(codes, 1.0, levels, top, max(0.0, summary.lost), weight * (1.0 + ETA))
+    rounded, step, added = _rounded(rows, charge / weight)
+    multiples, moved, _, gained = rounded
+    levels, top = _levels(summary.bound + (weight * added) * moved)
+    lost = max(0.0, summary.lost - gained)
+    return Fitted(multiples.astype(np.int32), step, levels, top, lost, weight * (1.0 + ETA))
 
 
-def _codes(rows: Array, charge: float) -> tuple[NDArray[np.int32], float, float]:
-    """Return codes, step and (1 + 1/eta) |N|^2, at most ``charge`` unless codes get too large."""
-    k, d = rows.shape
-    if not k:
-        return np.zeros((0, d), np.int32), 1.0, 0.0
+def _rounded(rows: Array, charge: float) -> tuple[tuple[Array, Array, float, float], float, float]:
+    """Return rounded rows (``rounded_to``), their step and (1 + 1/eta) |N|^2.
+
+    The last is at most ``charge``, unless codes get too large.
+    """
+    rows = rows.copy()  # one that can be written: for the compiler these are two types
     least = max(float(np.abs(rows).max()) / _LARGEST, _TINIEST)
-    step = step_for(charge, k, d)
+    step = step_for(charge, *rows.shape)
     while True:
-        step = float(shortened(np.array([max(step, least)]))[0])
-        codes = np.rint(rows / step)
-        noise = rows - codes * step
-        added = _SAFE * _YOUNG * spectral_bound(noise @ noise.T)
+        step = shortened_number(max(step, least))
+        rounded = rounded_to.run(rows, step)
+        added = _SAFE * _YOUNG * rounded[2]
         if added <= charge or step <= least:
-            return codes.astype(np.int32), step, added
+            return rounded, step, added
         step *= 0.8
 
 
@@ -172,7 +173,7 @@ def _levels(bound: Array) -> tuple[NDArray[np.uint8], float]:
     largest = float(bound.max(initial=0.0))
     if largest == 0.0:
         return np.zeros(len(bound), np.uint8), 0.0
-    top = float(shortened(np.array([largest * (1.0 + 2.0**-19)]))[0])
+    top = shortened_number(largest * (1.0 + 2.0**-19))
     levels = np.searchsorted(_SHARES * top, bound) + 1
     return np.where(bound > 0.0, levels, 0).astype(np.uint8), top
 

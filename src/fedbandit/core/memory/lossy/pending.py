@@ -41,6 +41,7 @@ class PendingLossy:
         self._growth_bound = 0.0
         self._slack = _ROUNDING / self._reading.ridge
         self.moment, self.count = np.zeros(d), 0
+        self._held_gram, self._gram_of = self.moment, -1  # P^T P, and the count that it is of
         self.carried: Array | None = None if base.reference is None else np.zeros(d)
 
     def absorb(self, x: Array, squared_width: float, reward: float, /) -> bool:
@@ -59,7 +60,7 @@ class PendingLossy:
 
     def play(self, tape: Tape, /) -> int:
         """Absorb the rounds of a tape that need no more than a row each; return how many."""
-        if self._filled == len(self._rows):
+        while len(self._rows) < min(self._filled + len(tape.arms), self._capacity):
             self._make_room()
         room = min(len(self._rows), self._capacity - 1)
         if room <= self._filled:
@@ -73,8 +74,11 @@ class PendingLossy:
 
     def growth(self) -> float:
         """Return log det(base + pending) - log det(base). Cost O((k + n) n d + n^3)."""
+        rows = self._rows[: self._filled]
+        if not self._lost and self._filled <= rows.shape[1]:
+            return float(self._reading.growth(rows))
         bound = self._bound if self._lost else None
-        return float(self._reading.growth(self._rows[: self._filled], bound))
+        return float(self._reading.growth_by(self._gram(), bound))
 
     def growth_exceeds(self, threshold: float) -> bool:
         """Compare the growth with a threshold; compute it only if its bound exceeds that."""
@@ -85,10 +89,12 @@ class PendingLossy:
 
     def summary(self) -> LossyRows:
         """Return all pending rows, not cut yet, as at most d."""
+        gram = None
         if self._filled > self._rows.shape[1]:
+            gram = self._gram()
             self._make_shorter()
         rows = self._rows[: self._filled].copy()
-        return trusted(LossyRows(rows, self._bound.copy(), self._lost))
+        return trusted(LossyRows(rows, self._bound.copy(), self._lost, gram=gram))
 
     def reading(self) -> LossyReading:
         """Return V of base and pending together."""
@@ -128,7 +134,15 @@ class PendingLossy:
         lost, growth = not_negative(state, "lost"), not_negative(state, "growth_bound")
         moment, count = array(state, "moment", d), integer(state, "count")
         self._rows, self._filled, self._bound, self._lost = rows, len(rows), bound, lost
+        self._gram_of = -1
         self._growth_bound, self.moment, self.count, self.carried = growth, moment, count, carried
+
+    def _gram(self) -> Array:
+        """Return P^T P of the pending rows; kept, since growth and upload both need it."""
+        if self._gram_of != self.count:
+            rows = self._rows[: self._filled]
+            self._held_gram, self._gram_of = rows.T @ rows, self.count
+        return self._held_gram
 
     def _make_room(self) -> None:
         room = min(max(2 * len(self._rows), _FIRST_ROWS), self._capacity)
@@ -140,7 +154,7 @@ class PendingLossy:
         """Make room in a full buffer, without a loss if it holds more than d rows."""
         rows = self._rows[: self._filled]
         if self._capacity > rows.shape[1]:
-            short = triangle_of(rows)
+            short = triangle_of(rows, self._gram())
         else:
             short = self._cut(nothing_lost(rows.copy()))
         self._filled = len(short)
@@ -148,6 +162,7 @@ class PendingLossy:
 
     def _cut(self, whole: LossyRows) -> Array:
         kept = whole.leading(self._size, self._ridge).kept(self._size - 1)
+        self._gram_of = -1
         self._bound, self._lost = self._bound + kept.bound, self._lost + kept.lost
         self._growth_bound += float(kept.bound @ self._reading.inverse_diagonal)
         theta = self._base.reference

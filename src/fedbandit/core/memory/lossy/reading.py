@@ -13,10 +13,12 @@ Estimates of theta solve with V' = S^T S + diag(ridge + m), m = ``lift``, or wit
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import isnan
 from typing import Any
 
 import numpy as np
 
+from fedbandit.core.kernels.cholesky import whitened
 from fedbandit.core.kernels.linalg import Array, row_products, spd_inverse
 from fedbandit.core.kernels.play import play_diagonal
 from fedbandit.core.kernels.sparse import SparseArms
@@ -49,15 +51,14 @@ class LossyReading:
     def _factor(self) -> tuple[Array, Array, float]:
         """1 / C (d), W (k x d), and log det V."""
         diagonal = self.diagonal
-        scaled = np.sqrt(self.weight) * self.rows
-        return _factored(scaled, diagonal)
+        return _factored(np.sqrt(self.weight) * self.rows, diagonal)
 
     @cached_property
     def _estimate_factor(self) -> tuple[Array, Array, float]:
         """The same of V'."""
         if self.lift is None:
             return self._factor
-        return _factored(self.rows, self.base_ridge + self.lift)
+        return _factored(self.rows.copy(), self.base_ridge + self.lift)
 
     @property
     def inverse_diagonal(self) -> Array:
@@ -107,19 +108,24 @@ class LossyReading:
         trace = float(inverse.sum()) - float(np.vdot(explained, explained))
         return len(inverse) - ridge * trace
 
-    def growth(self, pending: Array, bound: Array | None) -> float:
-        """Return log det(V + P^T P + diag(b)) - log det V for P = ``pending`` (n x d), b = bound.
+    def growth(self, pending: Array) -> float:
+        """Return log det(V + P^T P) - log det V for P = ``pending`` (n x d).
 
-        Cost O((k + n) n d + n^3); for n > d or with a bound O((k + n) d^2 + d^3).
+        Cost O((k + n) n d + n^3).
         """
-        inverse, explained, logdet = self._factor
-        if bound is None and len(pending) <= len(inverse):
-            crossed = pending @ explained.T
-            inner = (pending * inverse) @ pending.T - crossed @ crossed.T
-            return _logdet(inner + np.eye(len(pending)))
+        inverse, explained, _ = self._factor
+        crossed = pending @ explained.T
+        inner = (pending * inverse) @ pending.T - crossed @ crossed.T
+        return _logdet(inner + np.eye(len(pending)))
+
+    def growth_by(self, gram: Array, bound: Array | None) -> float:
+        """Return log det(V + G + diag(b)) - log det V for G = ``gram`` (d x d), b = bound.
+
+        Cost O(k d^2 + d^3).
+        """
         diagonal = self.diagonal if bound is None else self.diagonal + bound
-        whole = self.weight * (self.rows.T @ self.rows) + pending.T @ pending + np.diag(diagonal)
-        return _logdet(whole) - logdet
+        whole = self.weight * (self.rows.T @ self.rows) + gram + np.diag(diagonal)
+        return _logdet(whole) - self.logdet
 
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms."""
@@ -227,22 +233,19 @@ class LossyGramReading:
 
 def _factored(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
     """Return 1 / C, W = L^-1 R C^-1 and log det(C + R^T R). Cost O(k^2 d + k^3)."""
-    inverse = 1.0 / diagonal
-    logdet = float(np.log(diagonal).sum())
-    if not len(rows):
-        return inverse, rows, logdet
-    scaled = rows * inverse
-    inner = scaled @ rows.T
-    try:
-        root = np.linalg.cholesky(np.eye(len(rows)) + inner)
-        explained = np.ascontiguousarray(np.linalg.solve(root, scaled))
-        return inverse, explained, logdet + 2.0 * float(np.log(root.diagonal()).sum())
-    except np.linalg.LinAlgError:  # rows so long that rounding hides the identity
-        values, vectors = np.linalg.eigh(inner)
-        values = np.maximum(values, 0.0)
-        explained = (vectors / np.sqrt(1.0 + values)).T @ scaled
-        return inverse, explained, logdet + float(np.log1p(values).sum())
+    inverse, explained, logdet = whitened.run(rows, diagonal)
+    if not isnan(logdet):
+        return inverse, explained, logdet
+    scaled = rows * inverse  # rows so long that rounding hides the identity
+    values, vectors = np.linalg.eigh(scaled @ rows.T)
+    values = np.maximum(values, 0.0)
+    explained = (vectors / np.sqrt(1.0 + values)).T @ scaled
+    return inverse, explained, float(np.log(diagonal).sum() + np.log1p(values).sum())
 
 
 def _logdet(matrix: Array) -> float:
-    return float(np.linalg.slogdet(matrix)[1])
+    try:
+        root = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:  # rounding has made it indefinite
+        return float(np.linalg.slogdet(matrix)[1])
+    return 2.0 * float(np.log(root.diagonal()).sum())

@@ -98,13 +98,17 @@ def column_squares(rows: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class LossyRows:
-    """X^T X as few rows S (k x d), orthogonal or not, with a bound on what they lack."""
+    """X^T X as few rows S (k x d), orthogonal or not, with a bound on what they lack.
+
+    ``gram`` is S^T S if that is at hand, for rows that are to be cut.
+    """
 
     rows: Array
     bound: Array
     lost: float
     weight: float = 1.0
     trusted: bool = field(default=False, init=False, repr=False)
+    gram: Array | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", read_only(np.ascontiguousarray(self.rows)))
@@ -129,10 +133,12 @@ class LossyRows:
     def merge(self, *others: Sent) -> LossyRows:
         """Return the summary of all of them, with all rows. Cost O(k d)."""
         rows = np.vstack([self.rows, *(each.rows for each in others)])
-        return _added(replace(self, rows=rows), self, others)
+        return _added(replace(self, rows=rows, gram=None), self, others)
 
     def leading(self, size: int, ridge: float) -> Leading:
         """Return its rows, at most size - 1, by how much they hold. Cost O(r^3 + r k d)."""
+        if self.gram is not None:
+            return _leading_of(self, self.gram, size, ridge)
         held = column_squares(self.rows)
         metric = np.sqrt(ridge + held)
         rows, delta = shrink(self.rows / metric, size)
@@ -140,7 +146,7 @@ class LossyRows:
 
     def scaled(self, share: float) -> LossyRows:
         """Return the summary of share X^T X. Cost O(k d)."""
-        return _scaled(replace(self, rows=np.sqrt(share) * self.rows), self, share)
+        return _scaled(replace(self, rows=np.sqrt(share) * self.rows, gram=None), self, share)
 
     def read(self, ridge: float, *, averaged: bool) -> LossyReading:
         """Read as V = w S^T S + diag(ridge + c). Cost O(k^2 d), at first use."""
@@ -187,10 +193,7 @@ class LossyGram:
 
     def leading(self, size: int, ridge: float) -> Leading:
         """Return its leading rows, at most size - 1. Cost O(d^3)."""
-        held = np.maximum(self.matrix.diagonal(), 0.0)
-        metric = np.sqrt(ridge + held)
-        rows, delta = shrink_gram(self.matrix / np.outer(metric, metric), size)
-        return _leading(self, rows, delta, metric, held)
+        return _leading_of(self, self.matrix, size, ridge)
 
     def scaled(self, share: float) -> LossyGram:
         """Return the summary of share X^T X. Cost O(d^2)."""
@@ -247,6 +250,14 @@ def _leading(
 ) -> Leading:
     rows[:, held == 0.0] = 0.0  # exactly, so that nothing is lost there
     return Leading(source, rows, row_products(rows, rows), delta, metric, held)
+
+
+def _leading_of(source: LossyRows | LossyGram, matrix: Array, size: int, ridge: float) -> Leading:
+    """Return the leading rows of a summary whose S^T S is this matrix (d x d)."""
+    held = np.maximum(matrix.diagonal(), 0.0)
+    metric = np.sqrt(ridge + held)
+    rows, delta = shrink_gram(matrix / np.outer(metric, metric), size)
+    return _leading(source, rows, delta, metric, held)
 
 
 def _added(whole: S, ours: S, others: Sequence[Sent]) -> S:

@@ -49,7 +49,7 @@ function drawn(plot, { title, t, step, series, format, zero }) {
   const floors = t.map(() => 0);
   for (const each of stack) root.append(barsOf(each, floors, x, y, inner / slots));
   for (const each of lines) root.append(...lineOf(each, x, y));
-  for (const value of low === 0 ? [high / 2, high] : [low, (low + high) / 2, high]) {
+  for (const value of bars ? [high] : low === 0 ? [high / 2, high] : [low, (low + high) / 2, high]) {
     root.append(svg("text", { class: "axis", x: LEFT, y: y(value) - 5 }, format(value)));
   }
   root.append(...times(t, step, x, width));
