@@ -129,7 +129,7 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
         return
     most *= (1.0 + CARRIED * ETA) ** levels if isinstance(summary, Fitted) else 1.0
     most += moved / sqrt(floor) if floor > 0.0 else carried_at(served, statistics)
-    if _is_rounded(summary) and mass > 0.0:
+    if _is_rounded(summary) and UNSEEN * mass > 0.0:
         most += 2.0**-23 * (length / sqrt(UNSEEN * mass) + levels * most / sqrt(UNSEEN))
     if not needed <= most**2:
         raise _unexplained(f"{sqrt(needed):g}", most)
@@ -385,8 +385,9 @@ def _check_matrix(statistics: Statistics, most: float, levels: int) -> None:
     if not (paired and is_explained(matrix, np.zeros_like(moment), most=1.0, slack=rounding)):
         raise misfit(at_fault(statistics), "an indefinite matrix", "a sum of x x^T")
     trace = float(matrix.trace())
-    if _is_rounded(statistics.summary) and trace > 0.0:  # a moment in float32 may be a little off
+    trifle = UNSEEN * trace
+    if _is_rounded(statistics.summary) and trifle > 0.0:  # a moment in float32 may be a little off
         length = sqrt(float(moment @ moment))
-        most += 2.0**-23 * (length / sqrt(UNSEEN * trace) + levels * most / sqrt(UNSEEN))
+        most += 2.0**-23 * (length / sqrt(trifle) + levels * most / sqrt(UNSEEN))
     if not is_explained(matrix, moment, most=most**2):
         raise _unexplained("more", most)
