@@ -18,11 +18,10 @@ import numpy as np
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.kernels.linalg import Array, inverse_square
 from fedbandit.core.memory.lossy.fitted import fitted
 from fedbandit.core.memory.lossy.summary import nothing_lost
 from fedbandit.core.memory.summary import Gram, Sketch
-from fedbandit.service.merging.evidence import rewards_needed
 from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.groups import as_told, told_moment
 from fedbandit.service.models.model import Served, new_model
@@ -176,7 +175,7 @@ def surprise(recipe: fb.Recipe, server: fb.Server, upload: fb.Upload, noise: flo
         mean = opened.lost / recipe.dimension
     residual = upload.moment - (rows @ theta) @ rows - mean * theta
     floor = shed + 1e-9 * (float((rows * rows).sum()) + shed)
-    gap = np.sqrt(rewards_needed(rows, residual, np.full(len(residual), floor))) if floor else 0.0
+    gap = np.sqrt(inverse_square(rows, np.full(len(residual), floor), residual)) if floor else 0.0
     trace = float(reading.squared_widths(rows).sum()) if len(rows) else 0.0
     beta = np.sqrt(memory.ridge) + noise * np.sqrt(recipe.dimension)
     excused = beta * np.sqrt(trace) + np.sqrt(shed) * (float(np.linalg.norm(theta)) + 1.0)

@@ -78,3 +78,21 @@ def test_reading_takes_memory_in_proportion_to_what_is_read() -> None:
     finally:
         tracemalloc.stop()
     assert peak <= 16 * len(data)  # a byte for every bit, four for every code
+
+
+def test_rows_of_another_dimension_are_refused_before_they_are_unpacked() -> None:
+    """Or a message of 8 MB, of one bit a number, would take more than a gigabyte to be refused."""
+    d, row = 1000, Fitted(np.zeros((1, D), np.int32), 1.0, np.zeros(D, np.uint8), 0.0, 0.0, 1.0)
+    sync = wire.Sync("0" * 16, bytes(16), 1, fb.Upload(0, fb.Statistics(row, np.ones(D), 1)))
+    fields: list[Any] = msgspec.msgpack.decode(wire.encode_sync(sync))
+    fields[7][3] = ["fitted", b"\x01" * d, bytes(d * d // 8), 1.0, bytes(d), 0.0, 0.0, 1.0]
+    data = msgspec.msgpack.encode(fields)
+    for known in (D, d, None):
+        tracemalloc.start()
+        try:
+            with pytest.raises(InvalidMessage, match="moment"):
+                wire.decode_sync(data, dimension=known)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak <= 4 * len(data)

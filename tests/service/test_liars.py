@@ -71,7 +71,9 @@ def lies(recipe: fb.Recipe) -> dict[str, fb.Statistics]:
         }
     exact, nothing = fitted(nothing_lost(rows), 1e-3), fitted(nothing_lost(none), 1e-3)
     unlost = fitted(LossyRows(none, np.full(D, 50.0), 0.0), 1e-3)
+    elsewhere = fitted(LossyRows(none, np.where(u > 0.0, 40.0, 1e-3), 4.5), 1e-3)
     return {
+        "a moment beside the bound": fb.Statistics(elsewhere, -200.0 * v, 100),
         "a bound without a loss": fb.Statistics(unlost, -90.0 * u, 100),
         "beside the arms": fb.Statistics(exact, 49.0 * (u + v), 100),
         "too many": fb.Statistics(exact, -1e8 * u, 10**9),

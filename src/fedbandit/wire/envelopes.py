@@ -202,11 +202,18 @@ def encode_sync(sync: Sync, *, upload: bytes | None = None) -> bytes:
     return written(sync.format, "sync", *head, packed)
 
 
-def decode_sync(data: bytes) -> Sync:
-    """Return the sync in these bytes; raise InvalidMessage if there is none."""
+def decode_sync(data: bytes, *, dimension: int | None = None) -> Sync:
+    """Return the sync in these bytes; raise InvalidMessage if there is none.
+
+    ``dimension``: of the arms, if it is known. Numbers that are packed in few bits are unpacked
+    only if they fit it: they take up to 150 times the bytes of the message.
+    """
     wired = read(data, "sync", _Sync)
     check_head("", wired.format, wired.more, wired.width)
     _check_inner("upload.", wired.upload.format, wired.format)
+    length = wired.upload.moment.shape[0]
+    if dimension is not None and length != dimension:
+        refuse("upload.moment", f"it has {length} numbers; expected {dimension}")
     upload = unwired_upload(wired.upload, "upload.")
     head = (wired.fingerprint, wired.life, wired.sequence)
     return Sync(*head, upload, wired.born, wired.format)

@@ -139,7 +139,7 @@ def unwired(summary: WiredSummary, moment: WiredVector, place: str) -> tuple[Sen
     if isinstance(summary, _Narrow):
         return _narrow(summary, place), _from_short(moment, field)
     if isinstance(summary, _Fitted):
-        return _fit(summary, place), _from_short(moment, field)
+        return _fit(summary, place, moment.shape[0]), _from_short(moment, field)
     if isinstance(summary, _Triangle):
         triangle = _triangle(summary, place)
         read = _array if triangle.width == EXACT else _from_short
@@ -262,11 +262,13 @@ def _fitted(summary: Fitted) -> _Fitted:
     )
 
 
-def _fit(wired: _Fitted, place: str) -> Fitted:
+def _fit(wired: _Fitted, place: str, dimension: int) -> Fitted:
     bits = np.frombuffer(wired.bits, np.uint8).astype(np.int64)
     levels, d = np.frombuffer(wired.levels, np.uint8), len(wired.levels)
     if not d or d > _LONGEST:
         refuse(f"{place}summary.levels", f"{d} coordinates; there must be 1 to {_LONGEST}")
+    if d != dimension:
+        refuse(f"{place}summary.levels", f"{d} coordinates beside a moment of {dimension} numbers")
     if len(bits) > d:
         refuse(
             f"{place}summary.bits", f"{len(bits)} rows; there may be as many as coordinates, {d}"

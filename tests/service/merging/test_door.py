@@ -205,3 +205,15 @@ def test_rewards_that_are_told_have_to_explain_the_moment_too() -> None:
         rewards = Rewards(100, 49.0, squares)
         assert refusal(recipe, fb.Statistics(gram, moment, 100, rewards)) == field
     assert refusal(recipe, fb.Statistics(gram, moment, 100)) == ""
+
+
+def test_a_mass_too_small_to_divide_by_is_refused_as_any_other() -> None:
+    recipe = fb.FSCLB.lean(dimension=3, agents=2)
+    served = Served(new_model("m", recipe, limits=LIMITS)[0], recipe)
+    none = np.zeros((0, 3), np.int32)
+    faint = Fitted(none, 1.0, np.full(3, 255, np.uint8), 5e-324, 5e-324, 1.1)
+    sync = wire.Sync(
+        served.model.fingerprint, bytes(16), 1, fb.Upload(0, fb.Statistics(faint, np.ones(3), 9))
+    )
+    with pytest.raises(InvalidMessage, match="moment"):
+        check_sync(served, sync)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from fedbandit.core.kernels.linalg import Array, skew
-from fedbandit.service.merging.evidence import UNSEEN, evidence, is_explained, rewards_needed
+from fedbandit.core.kernels.linalg import Array, inverse_square, skew
+from fedbandit.service.merging.evidence import UNSEEN, evidence, is_explained
 
 Skew = Callable[[Array], tuple[float, float]]
 Evidence = Callable[[Array, Array, Array, float], tuple[float, float, float, bool]]
@@ -50,7 +50,7 @@ def test_evidence_is_what_it_says(
             whole = rows.T @ rows + floor * np.eye(shape[1])
             assert_allclose(needed, moment @ np.linalg.solve(whole, moment), rtol=1e-5)
             lifted = np.full(shape[1], floor)
-            assert_allclose(rewards_needed(rows, moment, lifted), needed, rtol=1e-5)
+            assert_allclose(inverse_square(rows, lifted, moment), needed, rtol=1e-5)
         elif not rows.any():
             assert needed == (np.inf if shed == 0.0 else pytest.approx(moment @ moment / floor))
 

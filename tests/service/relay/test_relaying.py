@@ -5,7 +5,7 @@ import pytest
 
 import fedbandit as fb
 from fedbandit.client.delivery.delivery import Delivery
-from fedbandit.errors import DataError
+from fedbandit.errors import DataError, Refused
 from fedbandit.service.models.archive import archive_bytes, read_archive
 from fedbandit.service.models.history import History
 from fedbandit.service.models.model import new_model
@@ -18,7 +18,7 @@ from fedbandit.service.models.undo import (
 )
 from fedbandit.service.relay.relays import begin
 from fedbandit.service.relay.sender import RelaySender
-from fedbandit.wire import Limits, decode_synced
+from fedbandit.wire import Limits, Sync, decode_synced, encode_sync, fingerprint
 from tests.service.relay.tree import MODEL, Leaf, Link, Node, Tree
 from tests.testing.memory_store import MemoryStore
 
@@ -187,3 +187,30 @@ def test_a_relay_is_moved_in_a_file_with_what_it_has_to_send() -> None:
     relay.crash()
     tree.settle()
     assert tree.root.server.count == 45
+
+
+def test_no_more_waits_for_the_coordinator_above_than_may() -> None:
+    """Or one agent could fill a relay's store; what is not taken stays with its sender."""
+    recipe, most = fb.FedLinUCB(dimension=300, agents=2), 1
+    tree = Tree(recipe, [1], 1, Limits(arm_norm=1.0, reward=1.0, count=most))
+    (relay,) = tree.relays
+    relay.pass_on()
+    arm = np.eye(300)[:1]
+    upload = fb.Upload(0, fb.Statistics(fb.Gram(arm.T @ arm), arm[0], most))
+
+    def sent(sequence: int) -> bool:
+        sync = Sync(fingerprint(recipe), bytes(16), sequence, upload)
+        return decode_synced(relay.answer("flood", "sync", encode_sync(sync))).merged
+
+    merged = 0
+    while not relay.relayed.is_full:
+        merged += 1
+        assert sent(merged)
+    assert 4 < merged < 20
+    with pytest.raises(Refused) as refused:
+        sent(merged + 1)
+    assert refused.value.status == 503
+    assert not sent(merged)  # a copy is answered as ever
+    passed_on(relay)
+    assert tree.root.server.count == merged
+    assert sent(merged + 1)

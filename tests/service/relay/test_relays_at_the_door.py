@@ -7,7 +7,10 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.errors import Refused
+from fedbandit.errors import InvalidMessage, Refused
+from fedbandit.service.merging.validation import check_sync
+from fedbandit.service.models.model import Served, new_model
+from fedbandit.service.relay.relayed import Relayed
 from tests.service.merging.test_honest_agents import COORDINATES, drawn
 from tests.service.relay.tree import Tree
 
@@ -94,3 +97,49 @@ def _set_relays(tree: Tree, levels: int) -> None:
         locked.set_rules(
             limits=model.limits, quotas=model.quotas, history=model.history, relays=levels
         )
+
+
+EDGE = wire.Limits(arm_norm=1.0, reward=1.0, count=1000)
+
+
+def at_the_edge(rng: np.random.Generator, *, exact: bool) -> fb.Statistics:
+    """Return an upload whose arms and rewards are a hair within what the door takes."""
+    n, d, k = 100, 10, int(rng.integers(1, 5))
+    axes = np.linalg.qr(rng.standard_normal((d, d)))[0][:k]
+    squares, rewards = rng.random(k), rng.standard_normal(k)
+    squares *= n * (1.0 + 1e-9 * (1.0 - 10.0 ** -rng.uniform(1, 8))) / squares.sum()
+    rewards /= np.linalg.norm(rewards)
+    rewards *= np.sqrt(n * (1.0 + 1e-6 * (1.0 - 10.0 ** -rng.uniform(0, 8))))
+    moment = axes.T @ (np.sqrt(squares) * rewards)
+    if exact:
+        gram = (axes.T * squares) @ axes
+        return fb.Statistics(fb.Gram((gram + gram.T) / 2.0), moment, n)
+    return fb.Statistics(fb.Sketch(np.sqrt(squares)[:, None] * axes, 0.0, 5), moment, n)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_a_relay_lets_in_is_not_refused_above(exact: bool) -> None:
+    """Or one agent could stop a relay: what is refused stays in flight, and all else behind it."""
+    recipe: fb.Recipe = fb.FSCLB(dimension=10, sketch_size=5, agents=2)
+    if exact:
+        recipe = fb.FedLinUCB(dimension=10, agents=2)
+    below, above = (
+        Served(new_model("news", recipe, limits=EDGE, relays=levels)[0], recipe)
+        for levels in (0, 1)
+    )
+    rng, let_in = np.random.default_rng(0), 0
+    for _ in range(400):
+        sync = wire.Sync(
+            wire.fingerprint(recipe), bytes(16), 1, fb.Upload(0, at_the_edge(rng, exact=exact))
+        )
+        try:
+            check_sync(below, sync)
+        except InvalidMessage:
+            continue
+        let_in += 1
+        relayed = Relayed.fresh(recipe, bytes(16))
+        uploads = [sync.upload] * int(rng.integers(1, 8))
+        flying = relayed.absorbed(recipe, uploads, None).launched(recipe).outbox.in_flight
+        assert flying is not None
+        check_sync(above, wire.Sync(sync.fingerprint, bytes(16), 1, flying))
+    assert let_in > 100

@@ -144,6 +144,17 @@ def psd_root(matrix: Array) -> Array:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)), dtype=np.float64)
 
 
+def inverse_square(rows: Array, diagonal: Array, y: Array) -> float:
+    """Return y^T (S^T S + diag)^-1 y, for rows S that need not be orthogonal.
+
+    By Woodbury's identity, in O(k^2 d + k^3) for k rows. ``diagonal`` (d) must be above 0.
+    """
+    scaled = y / diagonal
+    whole, along = float(y @ scaled), rows @ scaled
+    joint = np.eye(len(rows)) + (rows / diagonal) @ rows.T
+    return max(0.0, whole - float(along @ np.linalg.solve(joint, along))) if len(rows) else whole
+
+
 def row_products_numpy(one: Array, other: Array) -> Array:
     """Return <x, y> for the rows x and y of two matrices. Cost O(K d)."""
     products: Array = np.einsum("kd,kd->k", one, other)

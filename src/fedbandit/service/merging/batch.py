@@ -65,7 +65,7 @@ class StoreMerger:
 
 def _checked(served: Served, request: SyncRequest) -> CheckedSync | Refusal:
     try:
-        sync = wire.decode_sync(request.body)
+        sync = wire.decode_sync(request.body, dimension=served.recipe.dimension)
         check_sync(served, sync)
     except InvalidMessage as error:
         return refused(error)

@@ -109,7 +109,8 @@ class Committer:
 
     def _merge(self, locked: Locked, server: Server, batch: Sequence[CheckedSync]) -> list[Outcome]:
         """Merge what is new into the server and the store; answers lack their download yet."""
-        sorting = _Sorting(self._served, server, locked, batch)
+        full = self._relayed is not None and self._relayed.is_full
+        sorting = _Sorting(self._served, server, locked, batch, full=full)
         outcomes = [sorting.sort(each) for each in batch]
         if not sorting.new:
             return outcomes
@@ -219,11 +220,19 @@ class _Sorting:
 
     ``new`` is what is to be merged, in order; ``merged`` are the senders' once that is done, and
     ``mass`` is the model's. ``sized`` is ``new`` with sizes. ``now`` is the time of the batch.
+    ``full``: whether what waits for the coordinator above, at a relay, is all that may.
     """
 
     def __init__(
-        self, served: Served, server: Server, locked: Locked, batch: Sequence[CheckedSync]
+        self,
+        served: Served,
+        server: Server,
+        locked: Locked,
+        batch: Sequence[CheckedSync],
+        *,
+        full: bool,
     ) -> None:
+        self._full = full
         self._fingerprints, self._dimension = served.fingerprints, served.recipe.dimension
         self._version, self._count = server.version, server.count
         self._quotas, self.mass, self.now = locked.model.quotas, locked.model.mass, time.time()
@@ -249,6 +258,8 @@ class _Sorting:
             return refused(error)
         if before.quarantined:
             return quarantined()
+        if self._full:
+            return not_now("upstream", "as much waits for the coordinator above as may")
         mass, spent = mass_of(sync.upload.summary), before.spent.drained(self._quotas, self.now)
         exceeded = self._exceeded(before, sync.upload.count, mass, spent)
         if exceeded is not None:

@@ -74,17 +74,6 @@ def evidence(
     return trace, length, length * needed * length, short
 
 
-def rewards_needed(rows: Array, moment: Array, diagonal: Array) -> float:
-    """Return m^T (S^T S + diag)^-1 m, for rows S that need not be orthogonal.
-
-    By Woodbury's identity, in O(k^2 d + k^3) for k rows. ``diagonal`` (d) must be above 0.
-    """
-    scaled = moment / diagonal
-    whole, along = float(moment @ scaled), rows @ scaled
-    joint = np.eye(len(rows)) + (rows / diagonal) @ rows.T
-    return max(0.0, whole - float(along @ np.linalg.solve(joint, along))) if len(rows) else whole
-
-
 def is_explained(matrix: Array, moment: Array, *, most: float, slack: float = UNSEEN) -> bool:
     """Say whether m^T (G + slack trace(G) I)^-1 m is at most ``most``. Cost O(d^3).
 

@@ -1,6 +1,6 @@
 """What rows with a bound for each coordinate say about their moment, and how far to trust them."""
 
-from math import inf, sqrt
+from math import sqrt
 
 import numpy as np
 
@@ -13,27 +13,22 @@ from fedbandit.core.memory.lossy.fitted import (
     rounding_length,
     step_for,
 )
-from fedbandit.core.memory.lossy.summary import LossyRows
-from fedbandit.service.merging.evidence import UNSEEN, misfit, rewards_needed
+from fedbandit.core.memory.lossy.summary import LossyRows, explained_by
+from fedbandit.service.merging.evidence import UNSEEN, misfit
 
 _UP = 2.0 ** (1 / 8) * (1.0 + 1e-5)  # a bound is rounded up to the next of eight levels
-_LOOSE = 1.0 + 1e-6
+_LOOSE = 1e-6
 _FINEST = 2.0**-29  # a step is at least this share of the largest entry
 
 
 def lossy_evidence(summary: LossyRows | Fitted, moment: Array) -> tuple[float, float, float, float]:
-    """Return what the trace of X^T X is at least, |moment|, m^T A^-1 m, and an eigenvalue of A.
+    """Return what the trace of X^T X is at least, |moment|, m^T A^-1 m, and 0.
 
-    A is w S^T S + diag(c) >= X^T X, and a little more for rounding. The fourth is the least of
-    diag(c) where something was lost: corrections move the moment there alone.
+    A is w S^T S + diag(c) >= X^T X, and a little more for rounding. How far corrections move the
+    moment is bounded in the norm of A itself (``carried_at``), so no eigenvalue of A is asked for.
     """
     trace, length = least_trace(summary), sqrt(float(moment @ moment))
-    rows, lost = sqrt(summary.weight) * summary.rows, summary.bound > 0.0
-    diagonal = summary.bound + UNSEEN * (float(np.vdot(rows, rows)) + summary.bound.sum())
-    if not diagonal.all():
-        return trace, length, inf if length else 0.0, 0.0
-    floor = float(diagonal[lost].min()) if lost.any() else 0.0
-    return trace, length, rewards_needed(rows, moment, diagonal), floor
+    return trace, length, explained_by(summary, moment, unseen=UNSEEN), 0.0
 
 
 def relayed_room(summary: Fitted, levels: int) -> float:
@@ -64,21 +59,21 @@ def check_bound(summary: LossyRows | Fitted, ridge: float, levels: int = 0) -> N
     trace, slip = float(np.vdot(summary.rows, summary.rows)), rounding_length(summary)
     changed = 2.0 * sqrt(trace) * slip + slip * slip
     d, total, rounds = summary.dimension, float(summary.bound.sum()), isinstance(summary, Fitted)
-    heaviest = (1.0 + ETA) ** 2 if rounds else 1.0
-    if not summary.weight <= heaviest * _LOOSE:
+    heaviest, loose = (1.0 + ETA) ** 2 if rounds else 1.0, 1.0 + (1 + levels) * _LOOSE
+    if not summary.weight <= heaviest * loose:
         expected = f"at most {heaviest:g}: an upload is rounded twice at most"
         raise misfit("upload.summary.weight", summary.weight, expected)
     relayed = levels * rounds * (trace + summary.lost)
     slips = relayed * _lengthened(d)
     added = 2.0 * rounds * UPLOAD * ridge + relayed * (2.0 * UPLOAD + ETA) + slips
     most = heaviest * d * (summary.lost + 2.0 * changed + added)
-    if not total <= (_UP ** (2 + levels) if rounds else _LOOSE) * most:
+    if not total <= (_UP ** (2 + levels) if rounds else loose) * most:
         expected = f"at most {most:g} in all: {d} coordinates times what was lost"
         raise misfit("upload.summary.bound", f"{total:g} in all", expected)
-    if not summary.lost <= _LOOSE * total + 2.0 * changed + slips + UNSEEN * trace:
+    if not summary.lost <= loose * total + 2.0 * changed + slips + (1 + levels) * UNSEEN * trace:
         raise misfit("upload.summary.lost", summary.lost, f"at most the bounds, {total:g} in all")
     if isinstance(summary, Fitted) and len(summary.codes):
         largest = float(np.abs(summary.rows).max())
         coarsest = max(step_for(UPLOAD * ridge, 1, d), _FINEST * largest)
-        if not summary.step <= _LOOSE * coarsest:
+        if not summary.step <= loose * coarsest:
             raise misfit("upload.summary.step", summary.step, f"at most {coarsest:g}")

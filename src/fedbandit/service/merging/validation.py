@@ -31,7 +31,7 @@ from math import isfinite, sqrt
 
 import numpy as np
 
-from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.kernels.linalg import Array, inverse_square
 from fedbandit.core.memory.checking import check_sums
 from fedbandit.core.memory.lossy.fitted import ETA, Fitted
 from fedbandit.core.memory.lossy.memory import CARRIED, LossyMemory
@@ -47,17 +47,15 @@ from fedbandit.service.merging.evidence import (
     evidence,
     is_explained,
     misfit,
-    rewards_needed,
 )
 from fedbandit.service.merging.lossy_evidence import check_bound, lossy_evidence
 from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal, other_format
-from fedbandit.service.relay.room import moved_at, room_at
+from fedbandit.service.relay.room import carried_at, loose_at, moved_at, room_at
 from fedbandit.wire import Limits, Sync
 
-_LOOSE = 1.0 + 1e-9
-_PAIRED = 1.0 + 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
+_PAIRED = 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
 _SINGLE = 1e-6  # for a moment that was rounded to float32
 _TRIMMED = 1.03  # narrow senders leave out rows below a hundredth of what is shed, twice at most
 _ROUND_OFF = 2.0**-53  # of one operation in float64
@@ -102,19 +100,19 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
         check_sums(statistics, served.recipe.dimension)
     except InvalidMessage as error:
         raise InvalidMessage(str(error), field=f"upload.{error.field}") from error
-    _check_rewards(statistics.rewards, limits)
+    levels, loose = served.model.relays, loose_at(served)
+    _check_rewards(statistics.rewards, limits, loose)
     _check_form(served, summary)
     mass, length, needed, floor = _weighed(statistics)
     moved = moved_at(served, statistics)
-    levels, room = served.model.relays, room_at(served, summary)
-    single = _SINGLE if isinstance(summary, Fitted) else 0.0
-    most = (_LOOSE + single + room) * count * limits.arm_norm**2
+    room, single = room_at(served, summary), (1 + levels) * _SINGLE
+    most = (loose + single * isinstance(summary, Fitted) + room) * count * limits.arm_norm**2
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
     if isinstance(summary, Sketch | Narrow):
         _check_shed(served, summary, mass, most)
-        _check_loss(summary, mass, most, room)
+        _check_loss(served, summary, mass, most)
     elif isinstance(summary, Triangle) and not summary.shed <= 2.0 * room * mass:
         expected = f"at most {2.0 * room * mass:g}: what rounding can add"
         raise misfit("upload.summary.shed", summary.shed, expected)
@@ -124,14 +122,14 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise misfit("upload.moment", f"a length of {length:g}", expected)
-    most = _most_rewards(statistics, limits)
+    most = _most_rewards(statistics, limits, loose + single)
     if isinstance(summary, Gram | Triangle):
         pulled = moved * moved / summary.shed if summary.shed else 0.0
-        _check_matrix(statistics, sqrt(most * most + (_LOOSE + _SINGLE) * pulled), levels)
+        _check_matrix(statistics, sqrt(most * most + (loose + single) * pulled), levels)
         return
     most *= (1.0 + CARRIED * ETA) ** levels if isinstance(summary, Fitted) else 1.0
-    most += moved / sqrt(floor) if floor > 0.0 else 0.0
-    if _is_rounded(summary) and mass > 0.0:
+    most += moved / sqrt(floor) if floor > 0.0 else carried_at(served, statistics)
+    if _is_rounded(summary) and UNSEEN * mass > 0.0:
         most += 2.0**-23 * (length / sqrt(UNSEEN * mass) + levels * most / sqrt(UNSEEN))
     if not needed <= most**2:
         raise _unexplained(f"{sqrt(needed):g}", most)
@@ -143,18 +141,18 @@ def _is_rounded(summary: object) -> bool:
     return isinstance(summary, Narrow | Fitted | Triangle) and not exact
 
 
-def _check_rewards(rewards: Rewards, limits: Limits) -> None:
+def _check_rewards(rewards: Rewards, limits: Limits, loose: float) -> None:
     """Raise InvalidMessage unless rewards of that size can have these sums.
 
     With n rewards of at most R in size, |sum r| <= n R, and (sum r)^2 / n <= sum r^2 <= n R^2.
     """
-    n, most = rewards.count, _LOOSE * limits.reward
+    n, most = rewards.count, loose * limits.reward
     if not n and (rewards.total or rewards.squares):
         raise misfit("upload.more.rewards", "sums over no rewards", "0")
     if not abs(rewards.total) <= n * most:
         expected = f"at most {n * most:g} in size: that many of the largest reward"
         raise misfit("upload.more.rewards", f"a sum of {rewards.total:g}", expected)
-    if not rewards.total**2 <= _LOOSE * n * rewards.squares <= _LOOSE * (n * most) ** 2:
+    if not rewards.total**2 <= loose * n * rewards.squares <= loose * (n * most) ** 2:
         expected = f"from the square of their mean times {n} to {n * most**2:g}"
         raise misfit("upload.more.rewards", f"a sum of squares of {rewards.squares:g}", expected)
 
@@ -268,13 +266,13 @@ def _check_shed(served: Served, sketch: Sketch | Narrow, mass: float, most: floa
     if not trace + lost <= most:
         expected = f"at most {sketch.shed * (most - trace) / lost:g}: shrinking loses more than it"
         raise misfit("upload.summary.shed", sketch.shed, f"{expected} sheds")
-    room = room_at(served, sketch) * most + UNSEEN * mass
-    if sketch.lost is not None and not lost <= _LOOSE * sketch.lost + room:
+    room = room_at(served, sketch) * most + (1 + served.model.relays) * UNSEEN * mass
+    if sketch.lost is not None and not lost <= loose_at(served) * sketch.lost + room:
         expected = f"at most {sketch.shed * (sketch.lost + room) / lost:g}, by what was lost"
         raise misfit("upload.summary.shed", sketch.shed, expected)
 
 
-def _check_loss(sketch: Sketch | Narrow, mass: float, most: float, room: float) -> None:
+def _check_loss(served: Served, sketch: Sketch | Narrow, mass: float, most: float) -> None:
     """Raise InvalidMessage unless what was lost and what was shed can be of one history.
 
     Every step that sheds delta loses at least delta of the trace, and at most delta in each of d
@@ -282,14 +280,16 @@ def _check_loss(sketch: Sketch | Narrow, mass: float, most: float, room: float) 
     """
     if sketch.lost is None:
         return
-    trace, field = mass - sketch.shed, "upload.summary.lost"
+    trace, field, times = mass - sketch.shed, "upload.summary.lost", 1 + served.model.relays
     if not trace + sketch.lost <= most:
         expected = f"at most {most - trace:g}: what count and the longest arm leave beside the rows"
         raise misfit(field, sketch.lost, expected)
-    if not sketch.lost <= (1.0 + _SINGLE) * sketch.dimension * sketch.shed + UNSEEN * mass:
+    if not sketch.lost <= (1.0 + times * _SINGLE) * sketch.dimension * sketch.shed + (
+        times * UNSEEN * mass
+    ):
         expected = f"at most d times what was shed, {sketch.dimension * sketch.shed:g}"
         raise misfit(field, sketch.lost, expected)
-    rounding = (room + UNSEEN) * (trace + sketch.lost)
+    rounding = (room_at(served, sketch) + times * UNSEEN) * (trace + sketch.lost)
     if not sketch.shed <= sketch.lost + rounding:
         expected = f"no more than was lost, {sketch.lost:g}"
         raise misfit("upload.summary.shed", sketch.shed, expected)
@@ -335,12 +335,12 @@ def _weighed(statistics: Statistics) -> tuple[float, float, float, float]:
     return weighed
 
 
-def _most_rewards(statistics: Statistics, limits: Limits) -> float:
+def _most_rewards(statistics: Statistics, limits: Limits, loose: float) -> float:
     """Return the most that the root of the sum of squared rewards can be: as told, or by R."""
     squares = limits.reward**2 * statistics.count
     if statistics.rewards.count == statistics.count:
         squares = min(squares, statistics.rewards.squares)
-    return sqrt((_LOOSE + _SINGLE) * squares)
+    return sqrt(loose * squares)
 
 
 def _sketch_evidence(sketch: Sketch | Narrow, moment: Array) -> tuple[float, float, float, float]:
@@ -351,7 +351,7 @@ def _sketch_evidence(sketch: Sketch | Narrow, moment: Array) -> tuple[float, flo
     mass = trace + sketch.shed
     floor = sketch.shed + UNSEEN * mass
     if isinstance(sketch, Narrow) and floor > 0.0:  # its rows need not be orthogonal
-        needed = rewards_needed(sketch.rows, moment, np.full(len(moment), floor))
+        needed = inverse_square(sketch.rows, np.full(len(moment), floor), moment)
     return mass, length, needed, floor
 
 
@@ -361,10 +361,10 @@ def _unexplained(got: str, most: float) -> InvalidMessage:
     return misfit("upload.moment", said, expected)
 
 
-def _is_paired(matrix: Array) -> bool:
+def _is_paired(matrix: Array, levels: int) -> bool:
     """Say whether no entry is larger than its two diagonal ones allow, but for rounding."""
     roots = np.sqrt(matrix.diagonal())
-    return bool((np.abs(matrix) <= _PAIRED * np.outer(roots, roots)).all())
+    return bool((np.abs(matrix) <= (1.0 + (1 + levels) * _PAIRED) * np.outer(roots, roots)).all())
 
 
 def _check_matrix(statistics: Statistics, most: float, levels: int) -> None:
@@ -379,14 +379,15 @@ def _check_matrix(statistics: Statistics, most: float, levels: int) -> None:
     matrix, moment = statistics.summary.matrix, statistics.moment
     rounding = (statistics.count + 4 * len(matrix) + 16) * _ROUND_OFF
     rounding = min(rounding, _WORST_ROUND_OFF)
-    paired = _is_paired(matrix)
+    paired = _is_paired(matrix, levels)
     if paired and is_explained(matrix, moment, most=most**2, slack=rounding):
         return
     if not (paired and is_explained(matrix, np.zeros_like(moment), most=1.0, slack=rounding)):
         raise misfit(at_fault(statistics), "an indefinite matrix", "a sum of x x^T")
     trace = float(matrix.trace())
-    if _is_rounded(statistics.summary) and trace > 0.0:  # a moment in float32 may be a little off
+    trifle = UNSEEN * trace
+    if _is_rounded(statistics.summary) and trifle > 0.0:  # a moment in float32 may be a little off
         length = sqrt(float(moment @ moment))
-        most += 2.0**-23 * (length / sqrt(UNSEEN * trace) + levels * most / sqrt(UNSEEN))
+        most += 2.0**-23 * (length / sqrt(trifle) + levels * most / sqrt(UNSEEN))
     if not is_explained(matrix, moment, most=most**2):
         raise _unexplained("more", most)

@@ -33,6 +33,8 @@ from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.service.storage.contract import Relaying
 
 _MANY: Final = 2**62
+_MOST_BYTES: Final = 2**23
+_ALWAYS: Final = 4  # uploads that may wait, however large they are
 
 
 class _Outbox(msgspec.Struct, array_like=True, frozen=True):
@@ -106,6 +108,17 @@ class Relayed:
             return False
         growth, count = whole.reading.logdet - self.logdet, sum(each.count for each in waiting)
         return len(waiting) > 1 or exceeds(growth, recipe.parts.trigger.threshold(count))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more may wait: all that waits is written anew with every upload.
+
+        Several uploads wait only where each stands for as many observations as upstream takes in
+        one, and upstream is away, or holds the relay back.
+        """
+        waiting = self.outbox.waiting
+        scalars = sum(each.summary.upload_scalars for each in waiting)
+        return len(waiting) > _ALWAYS and scalars * wire.WIDTH > _MOST_BYTES
 
     def launched(self, recipe: Recipe) -> "Relayed":
         """Return it with the first upload that waits in flight, rounded as agents round theirs."""

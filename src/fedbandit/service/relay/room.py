@@ -7,12 +7,24 @@ from math import sqrt
 
 from fedbandit.core.memory.checking import room_for_rounding
 from fedbandit.core.memory.lossy.fitted import Fitted
+from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Sketch
 from fedbandit.core.statistics import Statistics
 from fedbandit.service.merging.lossy_evidence import relayed_room
 from fedbandit.service.models.model import Served
+
+_LOOSE = 1e-9
+
+
+def loose_at(served: Served) -> float:
+    """Return the factor by which bounds are enlarged for rounding.
+
+    What a relay lets in may lie at the very edge of its own bounds, and it rounds what it sends: a
+    door above that was as narrow would refuse it, and all that waits behind it.
+    """
+    return 1.0 + (1 + served.model.relays) * _LOOSE
 
 
 def room_at(served: Served, summary: object) -> float:
@@ -40,3 +52,15 @@ def moved_at(served: Served, statistics: Statistics) -> float:
     if levels and moved and isinstance(summary, LossyRows | Fitted):
         moved *= sqrt(float(summary.bound.sum() / summary.bound.max()))
     return moved if isinstance(summary, Sketch | Narrow) else moved * (1 + levels)
+
+
+def carried_at(served: Served, statistics: Statistics) -> float:
+    """Return how far corrections may have moved a moment with bounds by coordinate, as rewards.
+
+    That is in the norm of y^T A^-1 y (``lossy_evidence``): c_j rations what a coordinate may be
+    moved by. A length alone would let a bound on one coordinate pay for a moment in another.
+    """
+    memory, levels = served.recipe.parts.memory, served.model.relays
+    if not (isinstance(memory, LossyMemory) and statistics.summary.bound.any()):
+        return 0.0
+    return memory.carried(statistics.count, served.model.limits.reward) * (1 + levels)

@@ -25,6 +25,7 @@ from fedbandit.core.memory.lossy.summary import (
     LossyGram,
     LossyRows,
     empty_matrix,
+    explained_by,
     nothing_lost,
     reweighted,
 )
@@ -39,6 +40,7 @@ CARRIED: Final = 4.0
 _FAINT = 0.02  # rows that add less than this share of the ridge to the bound are not sent
 _LARGEST = 1e75  # entry of a row; squares, in matrices and bounds, are below that of this
 _MOST_ROUNDINGS = 4
+_UNSEEN = 1e-9  # of the trace, that rounding may hide; the door allows for as much
 _ROUNDING = 1e-12  # of the moment: a correction as short is no correction
 
 
@@ -107,7 +109,7 @@ class LossyMemory:
     ) -> Statistics:
         """Return the statistics cut to the size of a message, rounded, and corrected.
 
-        The correction, ``carried`` included, is cut to the length that ``moment_error`` states.
+        The correction, ``carried`` included, is cut to what ``moment_error`` and ``carried`` state.
         """
         whole: LossyRows = statistics.summary
         trace = float(np.vdot(whole.rows, whole.rows)) + whole.lost
@@ -117,12 +119,24 @@ class LossyMemory:
         if moved is None:
             return self._sent(statistics, sent, statistics.moment)
         moved = moved if carried is None else moved + carried
-        limit = self.moment_error(sent, statistics.count, _root_mean_square(statistics, base))
-        length = float(np.linalg.norm(moved))
-        cut = length > limit + _ROUNDING * float(np.linalg.norm(statistics.moment))
-        moment = statistics.moment - (moved * (limit / length) if cut else moved)
+        share = self._allowed(sent, moved, statistics, _root_mean_square(statistics, base))
+        cut = share < 1.0
+        moment = statistics.moment - (moved * share if cut else moved)
         told = replace(statistics, cut=statistics.cut + 1) if cut else statistics
         return self._sent(told, sent, moment)
+
+    def _allowed(
+        self, sent: LossyRows | Fitted, moved: Array, statistics: Statistics, reward: float
+    ) -> float:
+        """Return the share of a correction that may be sent: 1 unless it is too long."""
+        count, length = statistics.count, float(np.linalg.norm(moved))
+        limit = self.moment_error(sent, count, reward)
+        slack = _ROUNDING * float(np.linalg.norm(statistics.moment))
+        if length <= slack:
+            return 1.0
+        by_length = limit / length if length > limit + slack else 1.0
+        weight, most = sqrt(explained_by(sent, moved, unseen=_UNSEEN)), self.carried(count, reward)
+        return min(by_length, most / weight if weight > most else 1.0)
 
     def downloaded(self, base: Base, /) -> Statistics:
         """Return the server's statistics cut to the size of a message, rounded, and corrected."""
@@ -173,6 +187,15 @@ class LossyMemory:
         if not self.corrected:
             return 0.0
         return CARRIED * reward * sqrt(count * float(summary.bound.max()))
+
+    def carried(self, count: int, reward: float) -> float:
+        """Return the most that a correction e may weigh: sqrt(e^T A^-1 e) <= 4 r sqrt(n), or 0.
+
+        A = w S^T S + diag(c) is the bound that is sent, and the loss E is in it: e = E theta'
+        weighs no more than sqrt(theta'^T E theta'); see ``moment_error``: an agent may move the
+        moment by what it says it has lost, coordinate by coordinate.
+        """
+        return CARRIED * reward * sqrt(count) if self.corrected else 0.0
 
     def opened(self, statistics: Statistics, /) -> Statistics:
         """Return the statistics with rounded rows as numbers."""

@@ -26,12 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Protocol, TypeVar
 
 import numpy as np
 
 from fedbandit.core.kernels.frequent_directions import shrink, shrink_gram
-from fedbandit.core.kernels.linalg import Array, read_only, row_products
+from fedbandit.core.kernels.linalg import Array, inverse_square, read_only, row_products
 from fedbandit.core.memory.lossy.reading import LossyGramReading, LossyReading
 from fedbandit.core.memory.summary import trusted
 
@@ -75,6 +76,18 @@ def missing(bound: Array, lost: float) -> Array:
     """Return lost c / sum c, the estimate of the diagonal of what is missing (d)."""
     total = float(bound.sum())
     return bound * (lost / total) if total > 0.0 else bound
+
+
+def explained_by(summary: Sent, y: Array, *, unseen: float) -> float:
+    """Return y^T A^-1 y for the bound A = w S^T S + diag(c) on X^T X; inf where A has nothing.
+
+    ``unseen`` is the share of the trace of A that rounding may have hidden: A is enlarged by it.
+    """
+    rows = np.sqrt(summary.weight) * summary.rows
+    diagonal = summary.bound + unseen * (float(np.vdot(rows, rows)) + summary.bound.sum())
+    if not diagonal.all():
+        return inf if y.any() else 0.0
+    return inverse_square(rows, diagonal, y)
 
 
 def column_squares(rows: Array) -> Array:
