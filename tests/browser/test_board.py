@@ -109,8 +109,10 @@ def test_an_open_coordinator_without_models_needs_no_token(page: Page, tmp_path:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everyone_can_use_it(browser: Browser, stage: Stage, scheme: str) -> None:
-    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
+def test_everyone_can_use_it(
+    browser: Browser, stage: Stage, scheme: Literal["light", "dark"]
+) -> None:
+    context = browser.new_context(color_scheme=scheme)
     page = context.new_page()
     page.goto(stage.address)
     check(page)
