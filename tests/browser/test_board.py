@@ -1,6 +1,7 @@
 """The board in a real browser: sign in, see agents move, lose the coordinator, find it again."""
 
 import re
+from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
