@@ -199,8 +199,18 @@ class Page:
         error = before - (short.T @ short + np.diag(gap_of(c, lost)))
         moved = error @ self.theta0 + self.carried
         limit, length = 4 * np.sqrt(mean_square * n * c.max()), np.linalg.norm(moved)
-        cut = bool(length > limit + 1e-12 * np.linalg.norm(self.plain))
-        moment = self.plain - moved * (limit / length if cut else 1.0)
+        bound = 1.1 * short.T @ short + np.diag(c)
+        weight = np.sqrt(
+            moved @ np.linalg.solve(bound + 1e-9 * np.trace(bound) * np.eye(self.d), moved)
+        )
+        slack, most = 1e-12 * np.linalg.norm(self.plain), 4 * np.sqrt(mean_square * n)
+        share = min(
+            limit / length if length > limit + slack else 1.0,
+            most / weight if weight > most else 1.0,
+        )
+        share = share if length > slack else 1.0
+        cut = share < 1.0
+        moment = self.plain - moved * share
         sent = {"codes": codes, "step": step, "levels": levels, "top": top, "lost": lost}
         return sent | {"moment": moment, "cut": int(cut), "fits": fits, "first": tried}
 

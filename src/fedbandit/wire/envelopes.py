@@ -1,5 +1,6 @@
 """The envelopes in which messages are sent over HTTP: Sync, Synced and Joined."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Final
@@ -202,15 +203,22 @@ def encode_sync(sync: Sync, *, upload: bytes | None = None) -> bytes:
     return written(sync.format, "sync", *head, packed)
 
 
-def decode_sync(data: bytes, *, dimension: int | None = None) -> Sync:
+def decode_sync(
+    data: bytes,
+    *,
+    dimension: int | None = None,
+    check_sender: Callable[[str, int], None] = lambda _fingerprint, _format: None,
+) -> Sync:
     """Return the sync in these bytes; raise InvalidMessage if there is none.
 
     ``dimension``: of the arms, if it is known. Numbers that are packed in few bits are unpacked
-    only if they fit it: they take up to 150 times the bytes of the message.
+    only if they fit it: they take up to 150 times the bytes of the message. ``check_sender`` is
+    called with fingerprint and format before that.
     """
     wired = read(data, "sync", _Sync)
     check_head("", wired.format, wired.more, wired.width)
     _check_inner("upload.", wired.upload.format, wired.format)
+    check_sender(wired.fingerprint, wired.format)
     length = wired.upload.moment.shape[0]
     if dimension is not None and length != dimension:
         refuse("upload.moment", f"it has {length} numbers; expected {dimension}")

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from fedbandit import wire
 from fedbandit.errors import InvalidMessage, UnknownName
 from fedbandit.service.merging.commit import CheckedSync, Committer, rules_of
 from fedbandit.service.merging.sync import ModelGone, ModelRef, Outcome, SyncRequest
-from fedbandit.service.merging.validation import check_sync
+from fedbandit.service.merging.validation import check_recipe, check_sync
 from fedbandit.service.models.model import Served, recipe_of
 from fedbandit.service.refusal import Refusal, failed, refused
 from fedbandit.service.storage.contract import Store
@@ -65,7 +66,11 @@ class StoreMerger:
 
 def _checked(served: Served, request: SyncRequest) -> CheckedSync | Refusal:
     try:
-        sync = wire.decode_sync(request.body, dimension=served.recipe.dimension)
+        sync = wire.decode_sync(
+            request.body,
+            dimension=served.recipe.dimension,
+            check_sender=partial(check_recipe, served),
+        )
         check_sync(served, sync)
     except InvalidMessage as error:
         return refused(error)

@@ -65,15 +65,20 @@ _SEE_RECIPE = (
 _WORST_ROUND_OFF = 1e-9  # of the trace; more than that is not believed, whatever the count
 
 
+def check_recipe(served: Served, fingerprint: str, format: int) -> None:
+    """Raise Refusal (409) unless the sender has this model's recipe, and a format that it knows."""
+    if format not in served.accepted:
+        raise other_format(format)
+    if fingerprint not in served.accepted[format]:
+        expected = served.fingerprints[format]
+        fix = "Join again: the model has another recipe."
+        message = complaint("fingerprint", got=fingerprint, expected=expected, fix=fix)
+        raise Refusal(HTTPStatus.CONFLICT, "fingerprint", message)
+
+
 def check_sync(served: Served, sync: Sync) -> None:
     """Raise Refusal (409) or InvalidMessage unless this model can merge the upload."""
-    if sync.format not in served.accepted:
-        raise other_format(sync.format)
-    if sync.fingerprint not in served.accepted[sync.format]:
-        got, expected = sync.fingerprint, served.fingerprints[sync.format]
-        fix = "Join again: the model has another recipe."
-        message = complaint("fingerprint", got=got, expected=expected, fix=fix)
-        raise Refusal(HTTPStatus.CONFLICT, "fingerprint", message)
+    check_recipe(served, sync.fingerprint, sync.format)
     if sync.upload.agent != 0:
         raise misfit("upload.agent", sync.upload.agent, "0")
     with np.errstate(all="ignore"):  # what overflows compares as too large
