@@ -124,7 +124,7 @@ def _create(arguments: Namespace) -> None:
 
 
 def _recipe(arguments: Namespace) -> "Recipe":
-    from fedbandit.core.recipes import RECIPES as ALL
+    from fedbandit.core.algorithms.catalogue import RECIPES as ALL
     from fedbandit.parameters import build
 
     given = settings(arguments.settings)
@@ -144,7 +144,7 @@ def _recipe(arguments: Namespace) -> "Recipe":
 
 def _suited(given: Mapping[str, Any]) -> str:
     """Return FSCLB.lean, or FSCLB if something is set that only it has."""
-    from fedbandit.core.fsclb import FSCLB
+    from fedbandit.core.algorithms.fsclb import FSCLB
 
     whole, lean = (inspect.signature(build).parameters.keys() for build in (FSCLB, FSCLB.lean))
     papers = given.keys() & (whole - lean) or given.get("radius") == "paper"
