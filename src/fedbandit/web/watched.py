@@ -10,13 +10,14 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from fedbandit.web.guests import Guest
 
 MOST_LINES: Final = 256
 """Of the head of a request; a stranger with more is refused."""
-_SLICE = 2048  # bytes passed on at once
+SLICE: Final = 2048
+"""Bytes passed on at once."""
 _TURN = 0.005  # seconds of slices before everybody else is served
 _COSTLY = 0.05  # seconds to pass on one read; that connection gets slices from then on
 _READ = 2**14  # bytes read at a time from a connection that gets slices
@@ -27,21 +28,43 @@ _TOO_LONG = (
 )
 
 
+class Holding(Protocol):
+    """What holds bytes back. ``spent``: seconds that passing them on took so far."""
+
+    spent: float
+
+    def pass_on(self) -> bool:
+        """Pass on a slice; return whether there is more."""
+        ...
+
+
+class Reading(Protocol):
+    """Where bytes come from."""
+
+    def pause_reading(self) -> None:
+        """Read no more for now."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        ...
+
+
 class Slices:
     """Passes on what connections hold back: first from the one that has cost least so far."""
 
     def __init__(self) -> None:
-        self._holding: dict[Watched, None] = {}
+        self._holding: dict[Holding, None] = {}
         self._begun = False
 
-    def add(self, connection: "Watched") -> None:
+    def add(self, connection: Holding) -> None:
         """Pass on what a connection holds, soon."""
         self._holding[connection] = None
         if not self._begun:
             self._begun = True
             asyncio.get_running_loop().call_soon(self._turn)
 
-    def discard(self, connection: "Watched") -> None:
+    def discard(self, connection: Holding) -> None:
         """Pass on nothing more from a connection."""
         self._holding.pop(connection, None)
 
@@ -60,6 +83,7 @@ class Watched(asyncio.Protocol):
     """Passes everything on to uvicorn's protocol, and notes when the connection begins and ends.
 
     ``ended`` is called at its end. ``spent``: seconds that passing on its bytes took.
+    ``reads_from``: what is below TLS, if there is TLS.
     """
 
     def __init__(
@@ -70,6 +94,7 @@ class Watched(asyncio.Protocol):
         self._tail, self._lines = b"", 0  # of a head that has not ended yet
         self._in_head, self._is_costly = True, False
         self.spent = 0.0
+        self.reads_from: Reading | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take up a connection that is to be served."""
@@ -91,7 +116,7 @@ class Watched(asyncio.Protocol):
             data = self._feed_head(data)
         if data:
             self._held += data
-            self._transport.pause_reading()
+            (self.reads_from or self._transport).pause_reading()
             self._slices.add(self)
 
     def pass_on(self) -> bool:
@@ -99,8 +124,8 @@ class Watched(asyncio.Protocol):
         if self._transport.is_closing():
             self._held.clear()
             return False
-        data = bytes(self._held[:_SLICE])
-        del self._held[:_SLICE]
+        data = bytes(self._held[:SLICE])
+        del self._held[:SLICE]
         self._feed(data)
         if not self._held:
             self._read_on()
@@ -164,16 +189,18 @@ class Watched(asyncio.Protocol):
 
     def _read_on(self) -> None:
         """Read again, unless uvicorn has enough for now: it goes on by itself then."""
-        if not cast(Any, self._inner).flow.read_paused and not self._transport.is_closing():
+        if self.reads_from is not None:
+            self.reads_from.resume_reading()  # uvicorn pauses what is above TLS
+        elif not cast(Any, self._inner).flow.read_paused and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def _read_at_most(self, size: int | None) -> None:
-        """Set how much one read brings, or waits under TLS while none is wanted; None: as usual.
+        """Set how much one read brings; under TLS, one slice waits while none is wanted.
 
-        Of event loops that do not let it be chosen, more is held.
+        None: as usual. Of event loops that do not let it be chosen, more is held.
         """
         place = cast(Any, self._transport)
         if hasattr(place, "max_size"):
             place.max_size = size or type(place).max_size
         if hasattr(place, "set_read_buffer_limits"):
-            place.set_read_buffer_limits(size)
+            place.set_read_buffer_limits(None if size is None else 1)
