@@ -187,7 +187,14 @@ class Gate:
         guest.cut, guest.since = greeting.cancel, _now()
         self._greeting.add(greeting)
         greeting.add_done_callback(self._greeting.discard)
-        asyncio.get_running_loop().call_later(_TURN, self.end_turn, guest)
+        asyncio.get_running_loop().call_later(_TURN, self._end_turn_soon, guest)
+
+    def _end_turn_soon(self, guest: Guest) -> None:
+        """End a turn, unless it was not made use of because we had no time for it."""
+        if guest.waits_for_us:
+            asyncio.get_running_loop().call_later(_TURN, self._end_turn_soon, guest)
+        else:
+            self.end_turn(guest)
 
     async def _serve(self, guest: Guest, connection: socket.socket) -> None:
         watched = Watched(self._protocol(guest), guest, self._slices, lambda: self.leave(guest))

@@ -53,8 +53,9 @@ class Guest:
     at once, ``serve`` has it served, ``turn_over`` lets others have their turn, ``admitted`` is
     called when it becomes known. ``busy``: a request of it is not answered yet. ``known``: one was
     admitted. ``refused``: its request will be refused after a while, or was answered without being
-    admitted; it is the last one. ``certificate``: what its client showed, in DER. ``answering``
-    runs a request.
+    admitted; it is the last one. ``waits_for_us``: something that it has said was not looked at
+    yet, and its turn goes on until then. ``certificate``: what its client showed, in DER.
+    ``answering`` runs a request.
     """
 
     address: str
@@ -66,6 +67,7 @@ class Guest:
     busy: bool = False
     known: bool = False
     refused: bool = False
+    waits_for_us: bool = False
     certificate: bytes | None = field(default=None, repr=False)
     answering: "asyncio.Task[object] | None" = field(default=None, repr=False)
 
@@ -172,7 +174,7 @@ class Guests:
     def admit(self, guest: Guest) -> None:
         """Take a newcomer for known from now on."""
         if self._newcomers.discard(guest):
-            self._turns.discard(guest)
+            self.end_turn(guest)
             guest.known = True
             self._known[guest] = None
             self._expect(guest.address)
@@ -185,7 +187,7 @@ class Guests:
 
     def leave(self, guest: Guest) -> None:
         """Remove a connection that has ended."""
-        self._turns.discard(guest)
+        self.end_turn(guest)
         self._known.pop(guest, None)
         for group in (self._newcomers, self._ready, self._ready_expected, self._silent):
             group.discard(guest)

@@ -13,7 +13,7 @@ from asyncio import sslproto
 from typing import Any, cast
 
 from fedbandit.web.guests import Guest
-from fedbandit.web.watched import SLICE, Slices, Watched
+from fedbandit.web.watched import SLICE, STEP, Slices, Watched
 
 _GOODBYE_SECONDS = 2.0  # for the other side to end TLS
 
@@ -21,8 +21,9 @@ _GOODBYE_SECONDS = 2.0  # for the other side to end TLS
 class Sealed(asyncio.BufferedProtocol):
     """Passes bytes from a connection on to TLS; from one that was admitted, as they come.
 
-    ``spent``: seconds that passing them on took. ``pause_reading`` and ``resume_reading`` are for
-    what reads from TLS: bytes wait here meanwhile, where they have cost nothing yet.
+    ``rank``: 0 while it has cost no more than a handshake does. ``pause_reading`` and
+    ``resume_reading`` are for what reads from TLS: bytes wait here meanwhile, where they have cost
+    nothing yet.
     """
 
     def __init__(self, inner: sslproto.SSLProtocol, guest: Guest, slices: Slices) -> None:
@@ -30,7 +31,8 @@ class Sealed(asyncio.BufferedProtocol):
         self._held = bytearray()
         self._room: memoryview | None = None  # for the next slice
         self._is_wanted, self._is_read = True, True
-        self.spent = 0.0
+        self._spent = 0.0  # seconds of this thread, which others may keep waiting
+        self.rank = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""
@@ -62,13 +64,14 @@ class Sealed(asyncio.BufferedProtocol):
         if self._held and self._may_pass():
             data = self._held
             self._held = bytearray()
-            began = time.monotonic()
+            began = time.thread_time()
             for start in range(0, len(data), SLICE):
                 piece = data[start : start + SLICE]
                 self._inner.get_buffer(-1)[: len(piece)] = piece
                 self._inner.buffer_updated(len(piece))
-            self.spent += time.monotonic() - began
+            self._spent += time.thread_time() - began
             self._read_on()
+        self._guest.waits_for_us = False
         return False
 
     def pause_reading(self) -> None:
@@ -100,6 +103,7 @@ class Sealed(asyncio.BufferedProtocol):
         """Forget what is held."""
         self._slices.discard(self)
         self._held.clear()
+        self._guest.waits_for_us = False
         self._inner.connection_lost(exc)
 
     def _goes_straight_on(self) -> bool:
@@ -109,8 +113,11 @@ class Sealed(asyncio.BufferedProtocol):
         return self._is_wanted and (self._is_read or self._guest.known)
 
     def _offer(self) -> None:
-        if self._may_pass():
-            self._slices.add(self)
+        if not self._may_pass():
+            return
+        self.rank = int(self._spent / STEP)
+        self._guest.waits_for_us = not self.rank
+        self._slices.add(self, self._guest.address)
 
     def _go_on(self) -> None:
         if self._held:

@@ -19,6 +19,9 @@ MOST_LINES: Final = 256
 SLICE: Final = 2048
 """Bytes passed on at once."""
 _TURN = 0.005  # seconds of slices before everybody else is served
+STEP: Final = 0.01
+"""Seconds that a connection may cost before others go first."""
+_ADDRESSES = 4096  # remembered at most, unless they have something to pass on
 _COSTLY = 0.05  # seconds to pass on one read; that connection gets slices from then on
 _READ = 2**14  # bytes read at a time from a connection that gets slices
 _END = re.compile(rb"\n\r?\n")
@@ -29,9 +32,9 @@ _TOO_LONG = (
 
 
 class Holding(Protocol):
-    """What holds bytes back. ``spent``: seconds that passing them on took so far."""
+    """What holds bytes back. Those of a lower ``rank`` are passed on first."""
 
-    spent: float
+    rank: int
 
     def pass_on(self) -> bool:
         """Pass on a slice; return whether there is more."""
@@ -51,15 +54,27 @@ class Reading(Protocol):
 
 
 class Slices:
-    """Passes on what connections hold back: first from the one that has cost least so far."""
+    """Passes on what connections hold back, a slice at a time.
+
+    First of those that have cost little so far; among them of one address after the other, so that
+    many of one address keep only each other waiting, and those that come later wait longer.
+    """
 
     def __init__(self) -> None:
-        self._holding: dict[Holding, None] = {}
+        self._holding: dict[Holding, tuple[int, str]] = {}  # the round that each is in, its address
+        self._rounds: dict[str, int] = {}  # the last one that each address has something in
+        self._round = 0
         self._begun = False
 
-    def add(self, connection: Holding) -> None:
+    def add(self, connection: Holding, address: str) -> None:
         """Pass on what a connection holds, soon."""
-        self._holding[connection] = None
+        if connection in self._holding:
+            return
+        if len(self._rounds) > _ADDRESSES:
+            self._rounds = {each: last for each, last in self._rounds.items() if last > self._round}
+        found = max(self._round, self._rounds.get(address, 0)) + 1
+        self._rounds[address] = found
+        self._holding[connection] = found, address
         if not self._begun:
             self._begun = True
             asyncio.get_running_loop().call_soon(self._turn)
@@ -70,13 +85,20 @@ class Slices:
 
     def _turn(self) -> None:
         ends = time.monotonic() + _TURN
-        while self._holding and time.monotonic() < ends:
-            chosen = min(self._holding, key=lambda each: each.spent)
-            if not chosen.pass_on():
-                self._holding.pop(chosen, None)
-        self._begun = bool(self._holding)
-        if self._begun:
-            asyncio.get_running_loop().call_soon(self._turn)
+        try:
+            while self._holding and time.monotonic() < ends:
+                chosen = min(self._holding, key=self._comes)
+                found, address = self._holding.pop(chosen)
+                self._round = max(self._round, found)
+                if chosen.pass_on():
+                    self.add(chosen, address)
+        finally:
+            self._begun = bool(self._holding)
+            if self._begun:
+                asyncio.get_running_loop().call_soon(self._turn)
+
+    def _comes(self, connection: Holding) -> tuple[int, int]:
+        return connection.rank, self._holding[connection][0]
 
 
 class Watched(asyncio.Protocol):
@@ -93,7 +115,7 @@ class Watched(asyncio.Protocol):
         self._held = bytearray()
         self._tail, self._lines = b"", 0  # of a head that has not ended yet
         self._in_head, self._is_costly = True, False
-        self.spent = 0.0
+        self.spent, self.rank = 0.0, 0
         self.reads_from: Reading | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -117,7 +139,7 @@ class Watched(asyncio.Protocol):
         if data:
             self._held += data
             (self.reads_from or self._transport).pause_reading()
-            self._slices.add(self)
+            self._slices.add(self, self._guest.address)
 
     def pass_on(self) -> bool:
         """Pass on a slice of what is held; return whether there is more."""
@@ -127,6 +149,7 @@ class Watched(asyncio.Protocol):
         data = bytes(self._held[:SLICE])
         del self._held[:SLICE]
         self._feed(data)
+        self.rank = int(self.spent / STEP)
         if not self._held:
             self._read_on()
         return bool(self._held)
