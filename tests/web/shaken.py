@@ -14,7 +14,7 @@ _PLACE = 24  # where CPython's object has the pointer to that of OpenSSL
 
 
 async def shaken(
-    place: tuple[str, int], context: ssl.SSLContext
+    place: tuple[str, int], context: ssl.SSLContext, source: tuple[str, int] = ("127.0.0.1", 0)
 ) -> tuple[socket.socket, ssl.SSLObject, ssl.MemoryBIO]:
     """Return a connection with TLS set up, its TLS, and where that puts bytes to be sent."""
     loop, connection = asyncio.get_running_loop(), socket.socket()
@@ -22,6 +22,7 @@ async def shaken(
     secure = context.wrap_bio(received, to_send, server_hostname=place[0])
     try:
         connection.setblocking(False)
+        connection.bind(source)
         await loop.sock_connect(connection, place)
         while not _is_shaken(secure):
             await loop.sock_sendall(connection, to_send.read())

@@ -1,12 +1,14 @@
 """A stranger's bytes are passed on in turns, so that parsing them keeps nobody else waiting."""
 
 import asyncio
+import resource
 import socket
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedbandit.errors import InvalidParameter
 from fedbandit.web.docs_page import _bytes
 from fedbandit.web.guests import Bounds
 from fedbandit.web.listening import within_handles
@@ -87,3 +89,11 @@ def test_two_gates_share_the_handles() -> None:
     bounds = Bounds(connections=10**7, newcomers=10**7, waiting=10**7)
     one, two = within_handles(bounds), within_handles(bounds, gates=2)
     assert 2 * (two.connections + two.waiting) <= one.connections + one.waiting + 1
+
+
+def test_too_few_handles_are_told_of_rather_than_nobody_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (110, 110))
+    with pytest.raises(InvalidParameter, match=r"got 110; expected 124 or more.*ulimit -n"):
+        within_handles(Bounds())
