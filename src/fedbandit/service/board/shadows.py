@@ -51,7 +51,7 @@ def fleet_sentence(found: FleetShadow) -> str:
     told = f"{agents} in shadow mode: {together.sentence}"
     told = told.replace("The agent agrees", "the model agrees").replace("Too little", "too little")
     if together.basis != "none":
-        told += f" By its own decisions alone, {found.safe} of {agents} would say so."
+        told += f" By their own decisions alone, {found.safe} of {found.agents} would say so."
     if found.left_out:
         told += f" Left out: {found.left_out} that told of more than the limits allow."
     return told
