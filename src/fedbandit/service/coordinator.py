@@ -216,7 +216,7 @@ class Coordinator:
             lives = self._store.merged_uploads(name, agent).known
             download, digest = self._downloaded(served, state, model.told, have, form)
             told = (served.fingerprints[form], model.recipe, params, model.limits, download, lives)
-            body = wire.encode_joined(wire.Joined(*told, digest, form))
+            body = wire.encode_joined(wire.Joined(*told, digest, form, model.set_back))
             return Told(body, download is not None, model.version if state else None)
 
         try:
