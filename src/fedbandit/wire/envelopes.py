@@ -13,7 +13,6 @@ from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.wire.decoding import FORMAT, WIDTH, check_head, read, refuse
 from fedbandit.wire.messages import (
-    More,
     WiredDownload,
     WiredUpload,
     encode,
