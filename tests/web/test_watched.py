@@ -42,6 +42,16 @@ def test_a_strangers_head_has_so_many_lines(lines: int, status: bytes) -> None:
     assert asyncio.run(run())[9:12] == status
 
 
+@pytest.mark.parametrize(("size", "status"), [(15_000, b"404"), (40_000, b"400")])
+def test_a_head_has_so_many_bytes(size: int, status: bytes) -> None:
+    async def run() -> bytes:
+        async with serving() as port:
+            whole = head_of("GET", "/nothing", f"a: {'a' * size}")
+            return await answer_to([whole], port)
+
+    assert asyncio.run(run())[9:12] == status
+
+
 def test_names_of_files_that_do_not_exist_are_not_remembered() -> None:
     async def run() -> None:
         async with serving() as port:
