@@ -24,9 +24,6 @@ COLOURS = {
     Verdict.UNDEFINED: "dim",
 }
 
-NARROWEST = 90
-"""On a narrower console the claims stand below each other, not in a table."""
-
 WHAT_GAINS_ARE = (
     "bytes: of FedLinUCB's; regret: of Random's; lost: reward lost to FedLinUCB, of its lead "
     "over Random"
@@ -60,7 +57,7 @@ def _show_results(rows: Sequence[Row], on: Console) -> None:
     for row in rows:
         told = (f"{name} {cell}" for name, cell in _cells(row).items())
         on.print(Text(f"{row.setting}, {row.algorithm}", style="bold"))
-        _indented(", ".join(told), on)
+        _indented(Text(", ".join(told)), on)
     on.print()
 
 
@@ -107,30 +104,25 @@ def _badness(claim: Claim) -> int:
 
 
 def _show_claims(found: Sequence[Claim], on: Console) -> None:
+    """Print a paragraph for each test, below the claim that it belongs to."""
     if not found:
         return
     on.print(Text("What the paper claims for FSCLB, first what holds", style="bold"))
-    if on.width < NARROWEST:
-        for claim in found:
-            on.print(Text(claim.paper, style="bold"))
-            _indented(f"tested: {claim.test}\nmeasured: {claim.measured}", on)
-            on.print(Padding(_verdict(claim), (0, 0, 1, 2)))
-        return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
-    for name in ("the paper says", "tested", "measured", "verdict"):
-        table.add_column(name)
+    above = ""
     for claim in found:
-        table.add_row(claim.paper, claim.test, claim.measured, _verdict(claim))
-    on.print(table, "")
+        if claim.paper != above:
+            on.print(Text(above := claim.paper, style="bold"))
+        _indented(Text(f"{claim.test}: {claim.measured}; ") + _verdict(claim), on)
+    on.print()
 
 
 def _verdict(claim: Claim) -> Text:
     words = [Text(text, style=COLOURS[verdict]) for verdict, text in claim.counts]
-    return Text("\n").join(words)
+    return Text(", ").join(words)
 
 
-def _indented(text: str, on: Console) -> None:
-    on.print(Padding(Text(text), (0, 0, 0, 2)))
+def _indented(text: Text, on: Console) -> None:
+    on.print(Padding(text, (0, 0, 0, 2), expand=False))
 
 
 def _fits(table: Table, on: Console) -> bool:
