@@ -38,7 +38,7 @@ from fedbandit.service.refusal import (
     too_many,
     unauthorised,
 )
-from fedbandit.service.relay.relays import Relays
+from fedbandit.service.relay.upstream import Relays
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import MOST_TOKENS, Store, Token, TooManyTokens
 from fedbandit.service.tokens import token_of

@@ -16,8 +16,8 @@ from fedbandit.service.models.undo import (
     roll_back,
     set_history,
 )
-from fedbandit.service.relay.relays import begin
 from fedbandit.service.relay.sender import RelaySender
+from fedbandit.service.relay.upstream import begin
 from fedbandit.wire import Limits, Sync, decode_synced, encode_sync, fingerprint
 from tests.service.relay.tree import MODEL, Leaf, Link, Node, Tree
 from tests.testing.memory_store import MemoryStore
