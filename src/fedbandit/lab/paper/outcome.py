@@ -13,7 +13,7 @@ from rich.text import Text
 from fedbandit.lab.analysis.summary import Row
 from fedbandit.lab.analysis.text import compact, number, percent, plus_minus
 from fedbandit.lab.analysis.verdicts import Verdict
-from fedbandit.lab.paper.claims import Claim, Findings, claims
+from fedbandit.lab.paper.claims import Claim, Findings, best_first, claims
 from fedbandit.lab.paper.gains import Gain
 
 COLOURS = {
@@ -42,7 +42,7 @@ def show(
     _show_results([row for row in rows if row.radius != "paper"], on)
     if gained:
         _show_gains(gained, on)
-    _show_claims(sorted(claims(found), key=_badness), on)
+    _show_claims(best_first(claims(found)), on)
     for path in paths:
         on.print(Text(str(path)), soft_wrap=True)
 
@@ -95,12 +95,6 @@ def _show_gains(gained: Sequence[Gain], on: Console) -> None:
         )
     on.print(table)
     on.print(Text(f"{WHAT_GAINS_ARE}\n", style="dim"))
-
-
-def _badness(claim: Claim) -> int:
-    """Sort key: claims that hold first."""
-    order = list(Verdict)
-    return max((order.index(verdict) for verdict in claim.verdicts), default=0)
 
 
 def _show_claims(found: Sequence[Claim], on: Console) -> None:
