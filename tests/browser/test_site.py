@@ -33,7 +33,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[s
     copy(ROOT / "mkdocs.yml", place)
     for name in ("docs", "src"):
         copytree(ROOT / name, place / name, ignore=lambda _, names: {"__pycache__"} & {*names})
-    build = [Path(sys.executable).parent / "zensical", "build", "--strict", "-f", "mkdocs.yml"]
+    zensical = f"{Path(sys.executable).parent / 'zensical'}"
+    build = [zensical, "build", "--strict", "--config-file", "mkdocs.yml"]
     subprocess.run(build, cwd=place, check=True, capture_output=True)
     pages = sorted(f"{page.relative_to(place / 'site')}" for page in place.glob("site/**/*.html"))
     handler = partial(Quiet, directory=f"{place / 'site'}")

@@ -41,6 +41,7 @@ def show(arguments: Namespace) -> None:
             "observations": model.count,
             "state_bytes": len(state),
             "progress": {name: view[name] for name in TOLD},
+            "shadow": view["shadow"],
             "agents": {name: _counted(each) for name, each in sorted(agents.items())},
         },
         lambda: _show_model(model, recipe, state, agents, progress_lines(view)),
