@@ -18,7 +18,7 @@ MOST_LINES: Final = 256
 """Of the head of a request; a stranger with more is refused."""
 _SLICE = 2048  # bytes passed on at once
 _TURN = 0.005  # seconds of slices before everybody else is served
-_COSTLY = 0.05  # seconds to pass on one read; that connection gets slices from then on
+_COSTLY = 0.05  # CPU seconds to pass on one read; that connection gets slices from then on
 _READ = 2**14  # bytes read at a time from a connection that gets slices
 _END = re.compile(rb"\n\r?\n")
 _TOO_LONG = (
@@ -59,7 +59,7 @@ class Slices:
 class Watched(asyncio.Protocol):
     """Passes everything on to uvicorn's protocol, and notes when the connection begins and ends.
 
-    ``ended`` is called at its end. ``spent``: seconds that passing on its bytes took.
+    ``ended`` is called at its end. ``spent``: CPU seconds that passing on its bytes took.
     """
 
     def __init__(
@@ -141,9 +141,9 @@ class Watched(asyncio.Protocol):
         return data[len(head) :]
 
     def _feed(self, data: bytes) -> None:
-        began = time.monotonic()
+        began = time.thread_time()  # of this thread alone: the machine may be busy with others
         self._inner.data_received(data)
-        took = time.monotonic() - began
+        took = time.thread_time() - began
         self.spent += took
         if took > _COSTLY and not self._is_costly:
             self._is_costly = True

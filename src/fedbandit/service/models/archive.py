@@ -109,7 +109,7 @@ def archive_bytes(archive: Archive) -> bytes:
     """Return the contents of a file."""
     merged = {
         agent: {
-            **{name: value for name, value in asdict(each).items() if name != "lives"},
+            **msgspec.structs.asdict(each),
             "lives": [
                 (key, life.born, life.sequence, life.version) for key, life in each.lives.items()
             ],
