@@ -19,10 +19,16 @@ MOST_TERMS: Final = 20_000
 """How many terms are remembered by name."""
 
 MOST_NUMBERS: Final = 1_000
+MOST_WORDS: Final = 1_000
+"""How many words that were not declared are counted by name; others are by their feature's."""
+
+LONGEST: Final = 200
+"""Characters of a name that is remembered: a text may be anything, and of any length."""
+
 _ENOUGH = 20  # values of a feature before it is warned of, and decisions between two looks
 _FEW = 50
 _PAIRS = 2_000  # pairs of names that are looked up for one decision
-_KNOWN = 1_000  # contexts with actions whose pairs are all known
+_KNOWN = 10_000  # contexts with actions whose pairs are all known
 DROWNS: Final = 10.0
 """A feature this many times as large as the others is warned of."""
 
@@ -31,10 +37,12 @@ DROWNS: Final = 10.0
 class Report:
     """What an encoder has seen so far.
 
-    ``terms``: how many different terms (features and pairs of them), the first 20,000;
+    ``terms``: how many different terms (features and pairs of them), the first 20,000 with names of
+    at most 200 characters;
     ``collisions``: how many of them share a place with another. By the name of a feature:
     ``missing``, ``outside`` its declared range, ``not_among`` the declared words (both counted, the
-    former taken as the end of its range, the latter left out); ``drowning``: features whose
+    former taken as the end of its range, the latter left out; 1,000 words by name, then by feature
+    alone); ``drowning``: features whose
     numbers are so large that others hardly count, with what to declare.
     """
 
@@ -69,7 +77,7 @@ class Seen:
         self._lock = Lock()
         self._decisions = 0
         self._names: set[tuple[str, str]] = set()
-        self._known: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+        self._known: set[int] = set()  # hashes of the names of contexts with actions
         self._terms: dict[str, tuple[int, float]] = {}
         self._taken: dict[int, int] = {}
         self._sizes: dict[str, _Sizes] = {}
@@ -123,8 +131,8 @@ class Seen:
         if each.trouble == "outside":
             self._outside[each.path] = self._outside.get(each.path, 0) + 1
         elif each.trouble:
-            self._not_among[each.name] = self._not_among.get(each.name, 0) + 1
-        if each.raw is None:
+            self._count_word(each)
+        if each.raw is None or len(each.path) > LONGEST:
             return
         sizes = self._sizes.get(each.path)
         if sizes is None:
@@ -138,6 +146,13 @@ class Seen:
             sizes.high = each.raw
         sizes.squares += each.value * each.value
 
+    def _count_word(self, each: Found) -> None:
+        """Count a word that was not declared, by name as long as there is room."""
+        words = self._not_among
+        fits = len(each.name) <= LONGEST and (each.name in words or len(words) < MOST_WORDS)
+        name = each.name if fits else each.path
+        words[name] = words.get(name, 0) + 1
+
     def _remember(self, context: Named, actions: Sequence[Named]) -> None:
         """Remember terms that are new, by name: of as many actions as few pairs allow, in turn."""
         self._decisions += 1
@@ -147,9 +162,10 @@ class Seen:
             if budget <= 0 or len(self._terms) >= MOST_TERMS:
                 break
             budget -= len(context) * len(action)
-            both = one, tuple(action.names)
+            other = tuple(action.names)
+            both = hash((one, other))
             if both not in self._known:
-                self._remember_one(context, action, *both)
+                self._remember_one(context, action, one, other)
                 if len(self._known) < _KNOWN:
                     self._known.add(both)
 
@@ -161,7 +177,7 @@ class Seen:
             (c, a)
             for c, first in enumerate(one)
             for a, second in enumerate(other)
-            if (first, second) not in known
+            if (first, second) not in known and len(first) <= LONGEST and len(second) <= LONGEST
         ]
         if not new:
             return

@@ -27,7 +27,7 @@ step, and what that adds is in the bound all the same.
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -37,6 +37,7 @@ from fedbandit.core.kernels.linalg import Array, read_only
 from fedbandit.core.kernels.rounding import rounded_to
 from fedbandit.core.memory.lossy.summary import LossyRows, missing
 from fedbandit.core.memory.narrow import shortened_number
+from fedbandit.errors import InvalidMessage, complaint
 
 ETA: Final = 0.1
 DOWNLOAD: Final = 0.05
@@ -150,10 +151,15 @@ def fitted(summary: LossyRows, charge: float) -> Fitted:
 def _rounded(rows: Array, charge: float) -> tuple[tuple[Array, Array, float, float], float, float]:
     """Return rounded rows (``rounded_to``), their step and (1 + 1/eta) |N|^2.
 
-    The last is at most ``charge``, unless codes get too large.
+    The last is at most ``charge``, unless codes get too large. Raises InvalidMessage for what is
+    not finite: no step would do.
     """
     rows = rows.copy()  # one that can be written: for the compiler these are two types
-    least = max(float(np.abs(rows).max()) / _LARGEST, _TINIEST)
+    largest = float(np.abs(rows).max())
+    if not (isfinite(largest) and isfinite(charge)):
+        got, fix = "numbers that are not finite", "Look at the size of arms and rewards."
+        raise InvalidMessage(complaint("rows to be sent", got=got, expected="finite", fix=fix))
+    least = max(largest / _LARGEST, _TINIEST)
     step = step_for(charge, *rows.shape)
     while True:
         step = shortened_number(max(step, least))
