@@ -44,3 +44,10 @@ def test_the_citation_is_of_this_version_and_the_paper() -> None:
     assert f"\nversion: {fb.__version__}\n" in text
     assert "\nlicense: Apache-2.0\n" in text
     assert text.count("family-names") == 4
+
+
+def test_every_file_that_the_plan_of_the_house_names_exists() -> None:
+    named = re.findall(r"`([\w/*]+(?:/|\.(?:py|js|html|md|txt)))`", _text("docs/architecture.md"))
+    assert len(named) > 100
+    for path in named:
+        assert any(list(root.glob(path)) for root in (ROOT / "src/fedbandit", ROOT)), path

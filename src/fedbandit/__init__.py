@@ -16,15 +16,8 @@ from typing import TYPE_CHECKING
 from fedbandit import errors, worlds
 from fedbandit.core import theory
 from fedbandit.core.agent import Agent
-from fedbandit.core.fsclb import FSCLB
-from fedbandit.core.learner import Learner
-from fedbandit.core.memory.summary import Gram, Sketch
-from fedbandit.core.messages import Collect, Directed, Download, Upload
-from fedbandit.core.parts.drawn import Mixed, Thompson
-from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import (
+from fedbandit.core.algorithms.baselines import (
     CBSCFD,
-    RECIPES,
     SOFUL,
     AsyncLinUCB,
     Centralised,
@@ -33,6 +26,13 @@ from fedbandit.core.recipes import (
     LinUCB,
     Random,
 )
+from fedbandit.core.algorithms.catalogue import RECIPES
+from fedbandit.core.algorithms.fsclb import FSCLB
+from fedbandit.core.learner import Learner
+from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.messages import Collect, Directed, Download, Upload
+from fedbandit.core.parts.drawn import Mixed, Thompson
+from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.core.theory import Bounds

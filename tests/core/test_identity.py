@@ -9,10 +9,10 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.identity import form_1, is_of_version_1
 from fedbandit.core.parts.parts import Parts
 from fedbandit.core.recipe import recipe
-from fedbandit.core.recipes import RECIPES
 
 PARTS = fb.FedLinUCB(dimension=2, agents=1).parts
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add
+from fedbandit.cli.reporting import add_json
 from fedbandit.cli.values import directory, positive
 
 if TYPE_CHECKING:
@@ -96,3 +97,16 @@ def opened_store(arguments: Namespace, *, create: bool = False) -> Iterator["Sto
         yield store
     finally:
         store.close()
+
+
+def add_model(add: Add) -> None:
+    """Add the name of a model, the store that it is in, and --json."""
+    add("name", metavar="NAME", help="name of the model")
+    add_store(add)
+    add_json(add)
+
+
+def add_changed_model(add: Add) -> None:
+    """Add what ``add_model`` does, and --audit: for commands that change the model."""
+    add_model(add)
+    add_audit(add)

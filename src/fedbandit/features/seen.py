@@ -19,6 +19,12 @@ MOST_TERMS: Final = 20_000
 """How many terms are remembered by name."""
 
 MOST_NUMBERS: Final = 1_000
+MOST_WORDS: Final = 1_000
+"""How many words that were not declared are counted by name; others are by their feature's."""
+
+LONGEST: Final = 200
+"""Characters of a name that is remembered: a text may be anything, and of any length."""
+
 _ENOUGH = 20  # values of a feature before it is warned of, and decisions between two looks
 _FEW = 50
 _PAIRS = 2_000  # pairs of names that are looked up for one decision
@@ -30,10 +36,12 @@ DROWNS: Final = 10.0
 class Report:
     """What an encoder has seen so far.
 
-    ``terms``: how many different terms (features and pairs of them), the first 20,000;
+    ``terms``: how many different terms (features and pairs of them), the first 20,000 with names of
+    at most 200 characters;
     ``collisions``: how many of them share a place with another. By the name of a feature:
     ``missing``, ``outside`` its declared range, ``not_among`` the declared words (both counted, the
-    former taken as the end of its range, the latter left out); ``drowning``: features whose
+    former taken as the end of its range, the latter left out; 1,000 words by name, then by feature
+    alone); ``drowning``: features whose
     numbers are so large that others hardly count, with what to declare.
     """
 
@@ -118,13 +126,20 @@ class Seen:
         if each.trouble == "outside":
             self._outside[each.path] = self._outside.get(each.path, 0) + 1
         elif each.trouble:
-            self._not_among[each.name] = self._not_among.get(each.name, 0) + 1
+            self._count_word(each)
         known = each.path in self._sizes or len(self._sizes) < MOST_NUMBERS
-        if each.raw is not None and known:
+        if each.raw is not None and known and len(each.path) <= LONGEST:
             sizes = self._sizes.setdefault(each.path, _Sizes())
             sizes.count += 1
             sizes.low, sizes.high = min(sizes.low, each.raw), max(sizes.high, each.raw)
             sizes.squares += each.value * each.value
+
+    def _count_word(self, each: Found) -> None:
+        """Count a word that was not declared, by name as long as there is room."""
+        words = self._not_among
+        fits = len(each.name) <= LONGEST and (each.name in words or len(words) < MOST_WORDS)
+        name = each.name if fits else each.path
+        words[name] = words.get(name, 0) + 1
 
     def _remember(self, context: Named, actions: Sequence[Named]) -> None:
         """Remember terms that are new, by name: of as many actions as few pairs allow, in turn."""
@@ -143,7 +158,7 @@ class Seen:
             (c, a)
             for c, first in enumerate(one)
             for a, second in enumerate(other)
-            if (first, second) not in known
+            if (first, second) not in known and len(first) <= LONGEST and len(second) <= LONGEST
         ]
         if not new:
             return

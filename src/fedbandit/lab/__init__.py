@@ -31,9 +31,9 @@ try:
     from fedbandit.lab.runs.progress import Progress, progress_on
     from fedbandit.lab.runs.records import read_runs
     from fedbandit.lab.runs.runner import Results
-    from fedbandit.lab.runs.spec import Part, Spec
-    from fedbandit.lab.runs.spec_file import parse_spec, read_spec
     from fedbandit.lab.runs.task import Task
+    from fedbandit.lab.specs.file import parse_spec, read_spec
+    from fedbandit.lab.specs.spec import Part, Spec
 except ModuleNotFoundError as missing:
     if str(missing.name).partition(".")[0] == "fedbandit":
         raise

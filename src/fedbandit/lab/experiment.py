@@ -10,9 +10,9 @@ from fedbandit.lab.analysis.tuning import choose_radius, tuning_seeds
 from fedbandit.lab.runs.engines import Backend
 from fedbandit.lab.runs.progress import Progress
 from fedbandit.lab.runs.runner import Results, run_tasks
-from fedbandit.lab.runs.spec import Spec
-from fedbandit.lab.runs.spec_file import read_spec
 from fedbandit.lab.runs.task import Task
+from fedbandit.lab.specs.file import read_spec
+from fedbandit.lab.specs.spec import Spec
 
 
 def run(

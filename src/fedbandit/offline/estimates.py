@@ -32,6 +32,7 @@ LEAST_REWARDED: Final = 10
 """Effective rows with a reward other than 0 below which nothing is concluded, for the same."""
 
 _REWARD, _WEIGHT, _WEIGHTED, _ROBUST, _SIZE = range(5)
+_COLUMNS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Weighed:
     """Rows of one policy, added up: any of the estimates can be asked for at any time."""
 
     def __init__(self, sums: Sums | None = None) -> None:
-        self._sums = Sums.empty(5) if sums is None else sums
+        self._sums = Sums.empty(_COLUMNS) if sums is None else sums
 
     @property
     def rows(self) -> int:
@@ -112,7 +113,7 @@ class Weighed:
 
         sums, means = self._sums, self._sums.means
         value, slope = self._value(method)
-        own = np.zeros(5)
+        own = np.zeros(_COLUMNS)
         own[_REWARD] = 1.0
         z = NormalDist().inv_cdf(0.5 + level / 2.0)
         half = z * sqrt(sums.variance_of_mean(slope))
@@ -134,14 +135,14 @@ class Weighed:
 
     def _supported(self) -> bool:
         """Return whether the mean weight is 1, but for five standard errors or a twentieth."""
-        only = np.zeros(5)
+        only = np.zeros(_COLUMNS)
         only[_WEIGHT] = 1.0
         room = max(0.05, 5.0 * sqrt(self._sums.variance_of_mean(only)))
         return abs(float(self._sums.means[_WEIGHT]) - 1.0) <= room
 
     def _value(self, method: Method) -> tuple[float, Array]:
         """Return a value, and by how much each column moves it."""
-        means, slope = self._sums.means, np.zeros(5)
+        means, slope = self._sums.means, np.zeros(_COLUMNS)
         if method in ("ips", "dr"):
             column = _WEIGHTED if method == "ips" else _ROBUST
             slope[column] = 1.0

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.checks import fraction, whole
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import RECIPES
 from fedbandit.errors import DataError, InvalidParameter, complaint
 from fedbandit.logs.event import Event, Tally
 from fedbandit.logs.files import Sources

@@ -23,7 +23,7 @@ from fedbandit.service.http.guard import guarded
 from fedbandit.service.merging.supervisor import WorkerMerger
 from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.models.agreement import check_agreement
-from fedbandit.service.relay.relays import Above, Relays, prepare, start_relays
+from fedbandit.service.relay.upstream import Above, Relays, prepare, start_relays
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
 from fedbandit.web.gate import Gate, Patience, serve_behind

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedbandit.core.fsclb import FSCLB
+from fedbandit.core.algorithms.fsclb import FSCLB
 from fedbandit.errors import UnknownName
 from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.model import new_model

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from fedbandit.core.agent import Agent
+from fedbandit.core.algorithms.baselines import LinUCB
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Collect, Download, Upload
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import RECIPES, LinUCB
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Statistics
 from fedbandit.errors import (

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fedbandit.core.fsclb import FSCLB
-from fedbandit.core.recipes import FedLinUCB
+from fedbandit.core.algorithms.baselines import FedLinUCB
+from fedbandit.core.algorithms.fsclb import FSCLB
 from fedbandit.errors import InvalidParameter
 from fedbandit.service.models.model import new_model
 from fedbandit.service.storage.contract import MOST_TOKENS, Store, Token, TooManyTokens

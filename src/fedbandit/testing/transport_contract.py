@@ -12,8 +12,8 @@ from fedbandit.client.agent import ConnectedAgent
 from fedbandit.client.connecting import open_state, waiting_for
 from fedbandit.client.state.directory import Identity
 from fedbandit.client.transport import Transport
+from fedbandit.core.algorithms.baselines import FedLinUCB
 from fedbandit.core.messages import Collect, Upload
-from fedbandit.core.recipes import FedLinUCB
 from fedbandit.errors import Refused, Unreachable
 from fedbandit.testing.coordinators import RunningCoordinator, coordinator
 

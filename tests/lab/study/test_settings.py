@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedbandit.core.recipes import RECIPES
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.lab.paper.algorithms import OTHER_ALGORITHMS, OURS, PAPER_ALGORITHMS, assumptions
 from fedbandit.lab.study.settings import AGENTS, SETTINGS, Algorithm, Radius, Setting
 from fedbandit.lab.study.study import FULL

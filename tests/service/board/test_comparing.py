@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedbandit import wire
+from fedbandit.core.algorithms.baselines import FedLinUCB
 from fedbandit.core.messages import Download, Upload
-from fedbandit.core.recipes import FedLinUCB
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.service.board.comparing import as_told, beginning_and_lately, error_of, verdict
 from fedbandit.service.board.savings import savings_of

@@ -10,8 +10,8 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.identity import canonical
-from fedbandit.core.recipes import RECIPES
 from fedbandit.errors import InvalidState
 from fedbandit.service.storage.opening import open_store
 from fedbandit.testing import coordinator

@@ -24,8 +24,8 @@ from fedbandit.service.merging.sync import ModelRef, SyncRequest
 from fedbandit.service.models.model import Served, new_model, server_at
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.relay.relayed import Relayed, read_relayed
-from fedbandit.service.relay.relays import begin
 from fedbandit.service.relay.sender import RelaySender
+from fedbandit.service.relay.upstream import begin
 from fedbandit.service.settings import Settings
 from tests.testing.memory_store import MemoryStore, Place
 

@@ -97,7 +97,7 @@ def _progress() -> Callable[[int, int], None]:
 
 
 def _recipes(arguments: Namespace, logs: "read") -> "dict[str, Recipe]":
-    from fedbandit.core.recipes import RECIPES
+    from fedbandit.core.algorithms.catalogue import RECIPES
     from fedbandit.parameters import build
 
     head = logs.head

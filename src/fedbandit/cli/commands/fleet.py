@@ -119,7 +119,7 @@ def _coordinator(arguments: Namespace) -> Iterator[str]:
 
 
 def _recipe(arguments: Namespace) -> "Recipe":
-    from fedbandit.core.fsclb import FSCLB
+    from fedbandit.core.algorithms.fsclb import FSCLB
 
     d, agents = _world(arguments, None).dimension, arguments.agents
     if arguments.lean:

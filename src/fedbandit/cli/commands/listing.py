@@ -20,7 +20,7 @@ def _define(add: Add) -> None:
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.core.recipes import RECIPES
+    from fedbandit.core.algorithms.catalogue import RECIPES
     from fedbandit.worlds import WORLDS
 
     show = {

@@ -20,7 +20,14 @@ from fedbandit.cli.models.rules import (
 from fedbandit.cli.models.show import identity, show
 from fedbandit.cli.models.warm import WARM
 from fedbandit.cli.models.weights import WEIGHTS
-from fedbandit.cli.options import add_audit, add_store, audited, opened_store
+from fedbandit.cli.options import (
+    add_audit,
+    add_changed_model,
+    add_model,
+    add_store,
+    audited,
+    opened_store,
+)
 from fedbandit.cli.reporting import add_json, report, say
 from fedbandit.cli.settings import add_set, settings
 from fedbandit.cli.table import show_table
@@ -60,24 +67,13 @@ fedbandit model rollback news 1200 --yes
 fedbandit model delete news --yes"""
 
 
-def _name(add: Add) -> None:
-    add("name", metavar="NAME", help="name of the model")
-    add_store(add)
-    add_json(add)
-
-
-def _changed(add: Add) -> None:
-    _name(add)
-    add_audit(add)
-
-
 def _define_list(add: Add) -> None:
     add_store(add)
     add_json(add)
 
 
 def _define_create(add: Add) -> None:
-    _changed(add)
+    add_changed_model(add)
     told = "FSCLB.lean (default: few bytes), FSCLB (the paper's) or FedLinUCB (whole matrices)"
     add("--recipe", metavar="NAME", help=told)
     add("--dimension", type=positive, required=True, metavar="D", help="features of an arm")
@@ -119,12 +115,12 @@ def _create(arguments: Namespace) -> None:
         lambda: identity(model, recipe),
         lambda: say(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}", indent="  "),
     )
-    for line in advice(limits, quotas, agents=recipe.agents):
+    for line in advice(limits, quotas, agents=recipe.agents, groups=model.groups):
         print(line, file=sys.stderr)
 
 
 def _recipe(arguments: Namespace) -> "Recipe":
-    from fedbandit.core.recipes import RECIPES as ALL
+    from fedbandit.core.algorithms.catalogue import RECIPES as ALL
     from fedbandit.parameters import build
 
     given = settings(arguments.settings)
@@ -144,7 +140,7 @@ def _recipe(arguments: Namespace) -> "Recipe":
 
 def _suited(given: Mapping[str, Any]) -> str:
     """Return FSCLB.lean, or FSCLB if something is set that only it has."""
-    from fedbandit.core.fsclb import FSCLB
+    from fedbandit.core.algorithms.fsclb import FSCLB
 
     whole, lean = (inspect.signature(build).parameters.keys() for build in (FSCLB, FSCLB.lean))
     papers = given.keys() & (whole - lean) or given.get("radius") == "paper"
@@ -189,7 +185,7 @@ def _label(model: "Model") -> str:
 
 
 def _define_delete(add: Add) -> None:
-    _changed(add)
+    add_changed_model(add)
     add("--yes", action="store_true", help="confirm: a deleted model cannot be restored")
 
 
@@ -212,7 +208,7 @@ def _delete(arguments: Namespace) -> None:
 
 
 def _define_export(add: Add) -> None:
-    _changed(add)
+    add_changed_model(add)
     add("--out", type=Path, required=True, metavar="FILE", help="new file to write")
 
 
@@ -317,7 +313,7 @@ MODEL = Command(
     verbs=(
         Command("create", "Create a model.", _define_create, _create),
         Command("list", "List the models of a store.", _define_list, _list),
-        Command("show", "Show a model and its agents.", _name, show),
+        Command("show", "Show a model and its agents.", add_model, show),
         Command("delete", "Delete a model and its tokens.", _define_delete, _delete),
         Command("export", "Write a model and its tokens to a file.", _define_export, _export),
         Command("import", "Add a model from a file.", _define_import, _import),

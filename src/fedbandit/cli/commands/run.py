@@ -13,7 +13,7 @@ from fedbandit.cli.table import show_table
 if TYPE_CHECKING:
     from fedbandit.lab.analysis.summary import Row
     from fedbandit.lab.runs.runner import Results
-    from fedbandit.lab.runs.spec import Spec
+    from fedbandit.lab.specs.spec import Spec
 
 EXAMPLE = """\
 fedbandit run compare.toml --out results --jobs 4

@@ -21,7 +21,7 @@ from fedbandit.errors import InvalidParameter
 if TYPE_CHECKING:
     from fedbandit.service.access.audit import AuditLog
     from fedbandit.service.http.address import Tls
-    from fedbandit.service.relay.relays import Above
+    from fedbandit.service.relay.upstream import Above
 
 _log = logging.getLogger("fedbandit.service")
 EXAMPLE = """\
@@ -87,7 +87,7 @@ def _define_upstream(add: Add) -> None:
 
 def _above(arguments: Namespace) -> "Above | None":
     """Return the coordinator above and the models for it; None if there is none."""
-    from fedbandit.service.relay.relays import Above
+    from fedbandit.service.relay.upstream import Above
 
     if arguments.upstream is None:
         if arguments.upstream_model or arguments.upstream_token_file:

@@ -29,9 +29,9 @@ def _define(add: Add) -> None:
 
 
 def _execute(arguments: Namespace) -> None:
-    from fedbandit.lab.runs.kinds import recipe_kind, world_kind
     from fedbandit.lab.runs.progress import progress_on
-    from fedbandit.lab.runs.spec import Part, Spec
+    from fedbandit.lab.specs.kinds import recipe_kind, world_kind
+    from fedbandit.lab.specs.spec import Part, Spec
     from fedbandit.simulation import simulate
 
     given = {"arms": 10, **settings(arguments.settings)}

@@ -6,10 +6,10 @@ import numpy as np
 
 from fedbandit import wire
 from fedbandit.cli.fleet.playing import Fleet
+from fedbandit.core.algorithms.baselines import FedLinUCB, PaperRadius
 from fedbandit.core.memory.summary import empty_gram
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import FedLinUCB, PaperRadius
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.simulation import simulate
 from fedbandit.worlds.round import World

@@ -10,26 +10,20 @@ from fedbandit.cli.models.rules import (
     quotas_from,
     rules_text,
 )
-from fedbandit.cli.options import add_audit, add_store, audited, opened_store
-from fedbandit.cli.reporting import add_json, report, say
+from fedbandit.cli.options import (
+    add_changed_model,
+    add_model,
+    audited,
+    opened_store,
+)
+from fedbandit.cli.reporting import report, say
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import not_negative
 from fedbandit.errors import DataError
 
 
-def _name(add: Add) -> None:
-    add("name", metavar="NAME", help="name of the model")
-    add_store(add)
-    add_json(add)
-
-
-def _changed(add: Add) -> None:
-    _name(add)
-    add_audit(add)
-
-
 def _define_set(add: Add) -> None:
-    _changed(add)
+    add_changed_model(add)
     add_rules(add, new=False)
 
 
@@ -84,7 +78,7 @@ def _history(arguments: Namespace) -> None:
 
 
 def _define_rollback(add: Add) -> None:
-    _changed(add)
+    add_changed_model(add)
     told = "version of a snapshot, as fedbandit model history shows it"
     add("version", type=_version, metavar="VERSION", help=told)
     _confirm(add)
@@ -110,7 +104,7 @@ def _rollback(arguments: Namespace) -> None:
 
 
 def _define_forget(add: Add) -> None:
-    _changed(add)
+    add_changed_model(add)
     told = "take out what was merged after this version: that of a snapshot, or 0"
     add("--after", type=_version, required=True, metavar="VERSION", help=told)
     told = "and up to this one: that of a later snapshot (default: the present one)"
@@ -153,7 +147,7 @@ def _check_confirmed(arguments: Namespace, what: str) -> None:
 
 PAST_VERBS = (
     Command("set", "Change limits, quotas and history of a model.", _define_set, _set),
-    Command("history", "List the snapshots of a model.", _name, _history),
+    Command("history", "List the snapshots of a model.", add_model, _history),
     Command("rollback", "Set a model back to a snapshot.", _define_rollback, _rollback),
     Command("forget", "Take out all that was merged in some time.", _define_forget, _forget),
 )

@@ -37,7 +37,7 @@ class Places:
 
     def prepare(self, agents: Iterable[str]) -> None:
         """Make the model and the tokens that are not there yet, for their owner alone."""
-        from fedbandit.core.fsclb import FSCLB
+        from fedbandit.core.algorithms.fsclb import FSCLB
         from fedbandit.features import Features
         from fedbandit.service.models.model import new_model
         from fedbandit.service.storage.opening import open_store

@@ -29,8 +29,8 @@ from fedbandit.client.state.records import (
     decode_all,
     encode,
 )
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import RECIPES
 from fedbandit.errors import (
     FedbanditError,
     InvalidState,

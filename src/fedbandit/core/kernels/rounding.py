@@ -4,7 +4,7 @@
 (``fitted``).
 """
 
-from math import floor, frexp, inf, ldexp, sqrt
+from math import floor, frexp, inf, ldexp, nan, sqrt
 from typing import Final
 
 import numpy as np
@@ -286,6 +286,9 @@ def fit_numpy(
         count = rows_within_numpy(rows[:count], metric, step, room)
     rows, bound, lost = kept_numpy(rows, squares, delta, metric, held, bound, lost, weight, count)
     codes, step = np.zeros(rows.shape), 1.0
+    if not np.isfinite(np.abs(rows).sum() + bound.sum() + charge):
+        none = np.zeros(len(metric), np.uint8)
+        return codes.astype(np.int32), nan, none, 0.0, 0.0, codes, none.astype(np.float64)
     if len(rows):
         least = max(float(np.abs(rows).max()) / _LARGEST, _TINIEST)
         most, asked = charge / weight, step_for(charge / weight, *rows.shape)
@@ -320,7 +323,7 @@ def fit(
 
     Rows that add at most ``faint`` to the bound are left out, and so are those for which ``room``
     (bytes) does not suffice. The step is such that rounding adds at most ``charge`` to the bound,
-    unless codes get too large. Cost O(k^2 d + k^3).
+    unless codes get too large; it is NaN if something is not finite. Cost O(k^2 d + k^3).
     """
     count, d = len(rows), len(metric)
     if faint > 0.0:
@@ -333,12 +336,17 @@ def fit(
         asked = step_for(charge / weight, count, d)
         count = rows_within(rows[:count], metric, asked, room)
     whole, raised, lost = kept(rows, squares, delta, metric, held, bound, lost, weight, count)
-    k, step, largest = len(whole), 1.0, 0.0
-    codes, short = np.zeros((k, d), np.int32), np.empty((k, d))
+    k, step, largest, everything = len(whole), 1.0, 0.0, charge
+    codes, short = np.zeros((k, d), np.int32), np.zeros((k, d))
+    for i in range(k):
+        for j in range(d):
+            largest = max(largest, abs(whole[i, j]))
+            everything += abs(whole[i, j])
+    for j in range(d):
+        everything += raised[j]
+    if not np.isfinite(everything):
+        return codes, np.nan, np.zeros(d, np.uint8), 0.0, 0.0, short, raised
     if k > 0:
-        for i in range(k):
-            for j in range(d):
-                largest = max(largest, abs(whole[i, j]))
         least = max(largest / _LARGEST, _TINIEST)
         asked = step_for(charge / weight, k, d)
         while True:

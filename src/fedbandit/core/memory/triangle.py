@@ -127,7 +127,9 @@ def triangle_of(gram: Gram, width: str) -> Triangle:
     ratios = gram.matrix / roots[:, None] / roots
     form = TRIANGLE_CODES[width]
     scaled = form.top * np.clip(ratios[above(d)], -1.0, 1.0)
-    codes = (np.rint(scaled) if width == "int8" else scaled).astype(form.dtype)
+    codes = (np.rint(scaled) if np.issubdtype(form.dtype, np.integer) else scaled).astype(
+        form.dtype
+    )
     plain = Triangle(width, (diagonal > 0.0).astype(np.float64), codes, 0.0, 0.0)
     error = ratios - plain.matrix  # the N of ``Triangle``
     if not error.any():

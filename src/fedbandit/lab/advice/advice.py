@@ -30,8 +30,8 @@ from fedbandit.lab.analysis.tuning import FIRST_SEED, choose_radius
 from fedbandit.lab.runs.output import writable_directory
 from fedbandit.lab.runs.progress import Progress
 from fedbandit.lab.runs.runner import run_tasks
-from fedbandit.lab.runs.spec import MOST_ROUNDS, NO_RADIUS
 from fedbandit.lab.runs.task import NamedWorld, Task
+from fedbandit.lab.specs.spec import MOST_ROUNDS, NO_RADIUS
 from fedbandit.lab.study.spectrum import played_spectrum, tail_share
 
 TRIALS = 5

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fedbandit.core.fsclb import FSCLB
+from fedbandit.core.algorithms.baselines import FedLinUCB, Random
+from fedbandit.core.algorithms.fsclb import FSCLB
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import FedLinUCB, Random
 from fedbandit.lab.analysis.advice import FLOOR, LEAN, LITERAL, WHOLE, SketchSize, label
 from fedbandit.worlds.round import World
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fedbandit.lab.analysis.curves import Curves, pick
 from fedbandit.lab.analysis.statistics import Estimate, estimate
-from fedbandit.lab.runs.spec import FIRST_TUNING_SEED
+from fedbandit.lab.specs.spec import FIRST_TUNING_SEED
 
 FIRST_SEED = FIRST_TUNING_SEED
 """Tuning trials have seeds from here on; reported trials have smaller ones."""

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.memory.sizing import lean_budget
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import RECIPES
 from fedbandit.lab.beyond.variants import FED, LEAN, LITERAL, RANDOM
-from fedbandit.lab.runs.spec import NO_RADIUS
 from fedbandit.lab.runs.task import NamedWorld, Task
+from fedbandit.lab.specs.spec import NO_RADIUS
 from fedbandit.lab.study.settings import AGENTS
 from fedbandit.lab.study.study import Size
 from fedbandit.worlds import Drifting, Hashed, Items, Late, Synthetic

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import RECIPES
 from fedbandit.lab.runs.task import Task
 from fedbandit.lab.study.settings import AGENTS, NOISE
 from fedbandit.lab.study.study import Size

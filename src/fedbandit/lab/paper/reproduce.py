@@ -27,7 +27,7 @@ from fedbandit.lab.paper.gains import Gain, gains
 from fedbandit.lab.paper.outcome import show
 from fedbandit.lab.paper.report import ChartGroup, Report, write_report
 from fedbandit.lab.runs.machine import environment
-from fedbandit.lab.runs.spec import NO_RADIUS
+from fedbandit.lab.specs.spec import NO_RADIUS
 from fedbandit.lab.study.settings import Algorithm, Radius, Setting
 from fedbandit.lab.study.spectrum import sketched_spectrum
 from fedbandit.lab.study.study import Finished, Size, Study, run_study, size_of

@@ -1,1 +1,1 @@
-"""Making runs: specs, tasks, workers, and the files that finished runs are kept in."""
+"""Making runs: tasks, workers, and the files that finished runs are kept in."""

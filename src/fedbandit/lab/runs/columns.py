@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import pyarrow as pa
 
-from fedbandit.core.recipes import RECIPES
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.parameters import hints_of
 from fedbandit.peers import PEERS
 from fedbandit.worlds import WORLDS

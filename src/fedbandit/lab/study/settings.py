@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import RECIPES
 from fedbandit.core.theory import Bounds
 from fedbandit.lab.runs.task import NamedWorld
 from fedbandit.worlds import Classification, Synthetic

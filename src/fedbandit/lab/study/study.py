@@ -11,8 +11,8 @@ from fedbandit.lab.analysis.tuning import FIRST_SEED, Choice, choose_radius, tun
 from fedbandit.lab.runs.output import writable_directory
 from fedbandit.lab.runs.progress import progress_on
 from fedbandit.lab.runs.runner import Results, run_tasks
-from fedbandit.lab.runs.spec import NO_RADIUS
 from fedbandit.lab.runs.task import NamedWorld, Task
+from fedbandit.lab.specs.spec import NO_RADIUS
 from fedbandit.lab.study.settings import SETTINGS, Algorithm, Radius, Setting
 
 

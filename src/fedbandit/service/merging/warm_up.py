@@ -3,10 +3,10 @@
 import numpy as np
 
 from fedbandit import wire
-from fedbandit.core.fsclb import FSCLB
+from fedbandit.core.algorithms.baselines import FedLinUCB
+from fedbandit.core.algorithms.fsclb import FSCLB
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Upload
-from fedbandit.core.recipes import FedLinUCB
 from fedbandit.core.statistics import Statistics
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.validation import check_sync

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from fedbandit import wire
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.checks import whole
 from fedbandit.core.identity import is_of_version_1, params_1, told_params
 from fedbandit.core.memory.contract import Sent
@@ -16,7 +17,6 @@ from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.summary import Sketch
 from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import RECIPES
 from fedbandit.core.server import Server
 from fedbandit.errors import (
     InvalidMessage,

@@ -27,7 +27,7 @@ step, and what that adds is in the bound all the same.
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import sqrt
+from math import isnan, sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from fedbandit.core.kernels.linalg import Array, read_only, rows_times
 from fedbandit.core.kernels.rounding import ETA, levels_read
 from fedbandit.core.memory.lossy.summary import Leading, LossyRows
+from fedbandit.errors import InvalidMessage, complaint
 
 DOWNLOAD: Final = 0.05
 UPLOAD: Final = 0.01
@@ -107,8 +108,14 @@ def upload_charge(trace: float, seen: float, ridge: float) -> float:
 
 
 def fitted(leading: Leading, charge: float, *, faint: float, room: float) -> Fitted:
-    """Cut and round leading rows, so that the bound grows by at most ``charge`` (``fit``)."""
+    """Cut and round leading rows, so that the bound grows by at most ``charge`` (``fit``).
+
+    Raises InvalidMessage for what is not finite: no step would do.
+    """
     codes, step, levels, top, lost, rows, bound = leading.fit(charge, faint=faint, room=room)
+    if isnan(step):
+        got, fix = "numbers that are not finite", "Look at the size of arms and rewards."
+        raise InvalidMessage(complaint("rows to be sent", got=got, expected="finite", fix=fix))
     weight = leading.source.weight * (1.0 + ETA)
     rounded = Fitted(codes, step, levels, top, lost, weight)
     rounded.__dict__.update(rows=read_only(rows), bound=read_only(bound))  # as if read already

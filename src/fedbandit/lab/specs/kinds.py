@@ -11,8 +11,8 @@ from typing import Any
 
 import cloudpickle
 
+from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.recipes import RECIPES
 from fedbandit.errors import InvalidParameter, LocalError, complaint, unknown
 from fedbandit.independent import Independent
 from fedbandit.lab.runs.task import NamedWorld

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandit.core.checks import whole
 from fedbandit.errors import InvalidParameter, complaint
-from fedbandit.lab.runs.kinds import built_recipe, built_world, recipe_kind, world_kind
-from fedbandit.lab.runs.sweep import points
 from fedbandit.lab.runs.task import NamedWorld, Task
+from fedbandit.lab.specs.kinds import built_recipe, built_world, recipe_kind, world_kind
+from fedbandit.lab.specs.sweep import points
 from fedbandit.worlds import Classification
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbandit.errors import InvalidParameter, complaint, unknown
-from fedbandit.lab.runs.spec import Part, Spec, Tuning, place_of
+from fedbandit.lab.specs.spec import Part, Spec, Tuning, place_of
 from fedbandit.parameters import build
 from fedbandit.worlds.recorded.loading import is_path
 

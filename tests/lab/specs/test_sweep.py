@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fedbandit.errors import InvalidParameter, UnknownName
 from fedbandit.lab import parse_spec, read_spec, run
-from fedbandit.lab.runs.sweep import points
+from fedbandit.lab.specs.sweep import points
 from tests.lab.tiny import SPEC, write_spec
 
 VALUES = st.lists(st.integers(0, 20), min_size=1, max_size=4, unique=True)

@@ -1,15 +1,14 @@
-"""Every algorithm of the library as a recipe: a function that turns parameters into parts.
+"""The algorithms that FSCLB is compared with, each a function that turns parameters into parts.
 
 What all of them share is documented once, at ``FSCLB``: dimension, agents, ridge, radius,
 bounds, choice, features.
 """
 
-from collections.abc import Callable
 from math import inf, log
-from typing import Final, Literal
+from typing import Literal
 
+from fedbandit.core.algorithms.fsclb import checked_sketch_size
 from fedbandit.core.checks import one_of, real, whole
-from fedbandit.core.fsclb import FSCLB, checked_sketch_size
 from fedbandit.core.memory.gram_memory import Determinant, GramMemory
 from fedbandit.core.memory.sketch_memory import SketchMemory
 from fedbandit.core.memory.triangle import GRAM_WIRES, GramWire
@@ -26,7 +25,7 @@ from fedbandit.core.parts.radius import (
 )
 from fedbandit.core.parts.reply import ToAll, ToOwed
 from fedbandit.core.parts.trigger import Growth, GrowthTimesWait
-from fedbandit.core.recipe import Recipe, recipe
+from fedbandit.core.recipe import recipe
 from fedbandit.core.theory import Bounds
 from fedbandit.errors import InvalidParameter
 from fedbandit.features.spec import AnyFeatures, features_from
@@ -284,21 +283,6 @@ def Random(*, dimension: int, agents: int = 1, seed: int = 0) -> Parts:
     """
     whole("seed", seed, least=0)
     return Parts(memory=SketchMemory(dimension, ridge=1.0, size=2), choice=Uniform(seed))
-
-
-RECIPES: Final[dict[str, Callable[..., Recipe]]] = {
-    "FSCLB": FSCLB,
-    "FSCLB.lean": FSCLB.lean,
-    "FedLinUCB": FedLinUCB,
-    "AsyncLinUCB": AsyncLinUCB,
-    "DisLinUCB": DisLinUCB,
-    "LinUCB": LinUCB,
-    "Centralised": Centralised,
-    "SOFUL": SOFUL,
-    "CBSCFD": CBSCFD,
-    "Random": Random,
-}
-"""Every recipe by its name."""
 
 
 def _self_normalised(asked: float | str, dimension: int, ridge: float, bounds: Bounds) -> Radius:

@@ -1,0 +1,1 @@
+"""The algorithms: recipes, each made of parts and a memory."""
