@@ -15,6 +15,7 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.core.memory.lossy.fitted import fitted
 from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
 from fedbandit.service.models.history import History
 from fedbandit.service.models.model import new_model
@@ -22,7 +23,6 @@ from fedbandit.service.models.quotas import HOUR, NO_QUOTAS, Quotas
 from fedbandit.service.models.undo import forget_agent, roll_back
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_store
-from tests.core.memory.lossy.trees import rounded
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import BODY, client_of, start, sync_path
 from tests.service.uploaders import Uploader, post_once, start_all
@@ -69,9 +69,9 @@ def lies(recipe: fb.Recipe) -> dict[str, fb.Statistics]:
             "too many": fb.Statistics(fb.Sketch(none, 1e8, size), -1e8 * u, 10**9),
             "no arms": fb.Statistics(fb.Sketch(none, 0.0, size), u, 100),
         }
-    exact, nothing = rounded(nothing_lost(rows), 1e-3), rounded(nothing_lost(none), 1e-3)
-    unlost = rounded(LossyRows(none, np.full(D, 50.0), 0.0), 1e-3)
-    elsewhere = rounded(LossyRows(none, np.where(u > 0.0, 40.0, 1e-3), 4.5), 1e-3)
+    exact, nothing = fitted(nothing_lost(rows), 1e-3), fitted(nothing_lost(none), 1e-3)
+    unlost = fitted(LossyRows(none, np.full(D, 50.0), 0.0), 1e-3)
+    elsewhere = fitted(LossyRows(none, np.where(u > 0.0, 40.0, 1e-3), 4.5), 1e-3)
     return {
         "a moment beside the bound": fb.Statistics(elsewhere, -200.0 * v, 100),
         "a bound without a loss": fb.Statistics(unlost, -90.0 * u, 100),

@@ -14,12 +14,13 @@ from fedbandit.core.memory.lossy.fitted import (
     DOWNLOAD,
     UPLOAD,
     Fitted,
+    fitted,
     least_trace,
     upload_charge,
 )
 from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows, nothing_lost
 from fedbandit.errors import InvalidMessage
-from tests.core.memory.lossy.trees import arms, grown, rounded, unplayed_bound, violation
+from tests.core.memory.lossy.trees import arms, grown, unplayed_bound, violation
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
@@ -63,7 +64,7 @@ def test_rounding_adds_no_more_than_its_charge(
 ) -> None:
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((k, d)) * 10.0 ** rng.uniform(-spread, spread, (k, 1))
-    sent = rounded(nothing_lost(rows), charge)
+    sent = fitted(nothing_lost(rows), charge)
     assert sent.bound.max() <= charge * 2.0 ** (1 / 8) * (1 + 1e-5)
     assert sent.weight == 1.0 + ETA
     gap = sent.weight * sent.rows.T @ sent.rows + np.diag(sent.bound) - rows.T @ rows
@@ -76,13 +77,13 @@ def test_rounding_adds_no_more_than_its_charge(
 
 def test_bits_follow_the_size_of_a_row() -> None:
     row = np.random.default_rng(0).standard_normal((1, 50))
-    bits = [int(rounded(nothing_lost(row * 2.0**p), 0.01).bits[0]) for p in range(8)]
+    bits = [int(fitted(nothing_lost(row * 2.0**p), 0.01).bits[0]) for p in range(8)]
     assert np.diff(bits).tolist() == [1] * 7
 
 
 def test_rows_too_large_for_their_bits_pay_in_the_bound() -> None:
     rows = 1e12 * np.random.default_rng(0).standard_normal((2, 5))
-    sent = rounded(nothing_lost(rows), 1e-6)
+    sent = fitted(nothing_lost(rows), 1e-6)
     assert sent.bits.max() <= 32
     assert sent.bound.max() > 1.0
     gap = sent.weight * sent.rows.T @ sent.rows + np.diag(sent.bound) - rows.T @ rows
@@ -92,7 +93,7 @@ def test_rows_too_large_for_their_bits_pay_in_the_bound() -> None:
 @given(st.lists(st.one_of(st.just(0.0), st.floats(1e-12, 1e12)), min_size=1, max_size=20))
 def test_a_sent_bound_is_never_below_the_bound(bound: list[float]) -> None:
     meant = np.array(bound)
-    said = rounded(LossyRows(np.zeros((0, len(bound))), meant, 0.0), 1.0).bound
+    said = fitted(LossyRows(np.zeros((0, len(bound))), meant, 0.0), 1.0).bound
     assert (said >= meant).all()
     assert (said[meant == 0.0] == 0.0).all()
     near = np.maximum(meant, meant.max() * 2.0**-31)

@@ -1,14 +1,12 @@
 """Random trees of what fleets do to lossy summaries, beside the dense truth that they stand for."""
 
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.memory.lossy.fitted import Fitted, fitted, upload_charge
 from fedbandit.core.memory.lossy.summary import (
-    Leading,
     LossyGram,
     LossyRows,
     empty_matrix,
@@ -45,13 +43,6 @@ def arms(rng: np.random.Generator, d: int) -> Array:
         some[:, 0] = 3.0
     some[:, rng.random(d) < 0.2] = 0.0
     return np.asarray(some * 10.0 ** rng.uniform(-2, 2), dtype=np.float64)
-
-
-def rounded(summary: LossyRows, charge: float) -> Fitted:
-    """Return all rows of a summary, not cut, rounded so that the bound grows by ``charge``."""
-    k, d = summary.rows.shape
-    leading = Leading(summary, summary.rows.copy(), np.zeros(k), 0.0, np.ones(d), np.ones(d))
-    return fitted(leading, charge, faint=0.0, room=inf)
 
 
 def opened(summary: Summary) -> LossyRows | LossyGram:
@@ -92,7 +83,7 @@ def grown(rng: np.random.Generator, d: int, depth: int) -> Tree:
     elif step == "round":
         rows = opened(sent(summary))
         assert isinstance(rows, LossyRows)
-        summary = rounded(rows, upload_charge(1.0, float(rng.uniform(1.0, 1e4)), ridge))
+        summary = fitted(rows, upload_charge(1.0, float(rng.uniform(1.0, 1e4)), ridge))
     elif step == "scale":
         share = float(rng.uniform(0.1, 1.0))
         summary, truth = opened(summary).scaled(share), share * truth

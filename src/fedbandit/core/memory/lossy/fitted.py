@@ -27,7 +27,7 @@ step, and what that adds is in the bound all the same.
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isnan, sqrt
+from math import inf, isnan, sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -107,8 +107,15 @@ def upload_charge(trace: float, seen: float, ridge: float) -> float:
     return UPLOAD * ridge * (trace / most) * share
 
 
-def fitted(leading: Leading, charge: float, *, faint: float, room: float) -> Fitted:
-    """Cut and round leading rows, so that the bound grows by at most ``charge`` (``fit``).
+def fitted(summary: LossyRows, charge: float) -> Fitted:
+    """Round all rows so that the bound grows by at most ``charge``. Cost O(k^2 d + k^3)."""
+    (k, d), rows = summary.rows.shape, summary.rows.copy()
+    whole = Leading(summary, rows, np.zeros(k), 0.0, np.ones(d), np.ones(d))
+    return cut_and_fitted(whole, charge, faint=0.0, room=inf)
+
+
+def cut_and_fitted(leading: Leading, charge: float, *, faint: float, room: float) -> Fitted:
+    """Cut leading rows to ``room`` bytes, leave out faint ones, and round the others (``fit``).
 
     Raises InvalidMessage for what is not finite: no step would do.
     """

@@ -13,7 +13,7 @@ from fedbandit.core.memory.checking import check_sums, restored, wrong_summary
 from fedbandit.core.memory.lossy.fitted import (
     DOWNLOAD,
     Fitted,
-    fitted,
+    cut_and_fitted,
     message_bytes,
     upload_charge,
 )
@@ -153,7 +153,7 @@ class LossyMemory:
         if not self.rounds:
             return leading.kept(len(leading.rows))
         room = inf if self.budget is None else self.budget - message_bytes(self.dimension)
-        return fitted(leading, charge, faint=faint, room=room)
+        return cut_and_fitted(leading, charge, faint=faint, room=room)
 
     def _moved(
         self, before: LossyRows | LossyGram, after: LossyRows | Fitted, reference: Array | None
