@@ -30,7 +30,7 @@ from fedbandit.service.storage.contract import (
     Token,
     TooManyTokens,
 )
-from fedbandit.wire import Limits
+from fedbandit.wire import Limits, ShadowSums
 
 
 @dataclass
@@ -249,6 +249,12 @@ class MemoryStore:
     def merged_uploads(self, model: str, agent: str) -> MergedUploads:
         found = self._place.models.get(model)
         return MergedUploads() if found is None else found.merged.get(agent, MergedUploads())
+
+    def shadows(self, model: str) -> list[ShadowSums]:
+        with self._place.lock:
+            merged = self._place.models[model].merged if model in self._place.models else {}
+            told = [each for _, each in sorted(merged.items()) if not each.quarantined]
+            return [each.shadow for each in told if each.shadow is not None]
 
     def tallies(self) -> dict[str, int]:
         return {

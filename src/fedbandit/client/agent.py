@@ -54,6 +54,7 @@ class ConnectedAgent:
     ) -> None:
         self._state, self._notes = state, Notes(log)
         state.on_default = self._notes.defaulted
+        state.shadow_sums = self._notes.shadow_sums
         self._delivery = Delivery(state, transport)
         self._background = BackgroundThread(self._delivery, name=f"fedbandit {state.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(state.log.number + 1)

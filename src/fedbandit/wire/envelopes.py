@@ -13,7 +13,6 @@ from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.wire.decoding import FORMAT, WIDTH, check_head, read, refuse
 from fedbandit.wire.messages import (
-    More,
     WiredDownload,
     WiredUpload,
     encode,
@@ -21,6 +20,7 @@ from fedbandit.wire.messages import (
     unwired_upload,
     written,
 )
+from fedbandit.wire.shadow import ShadowSums
 
 LIFE_BYTES: Final = 16
 """Length of a life, see ``Sync``."""
@@ -36,6 +36,12 @@ _Above0 = Annotated[float, Meta(gt=0.0)]
 _Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
+class _MoreSync(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``shadow``: how the agent compares with the rule that it shadows, as of this request."""
+
+    shadow: ShadowSums | None = None
+
+
 class _Sync(msgspec.Struct, array_like=True, frozen=True, tag="sync", forbid_unknown_fields=True):
     format: int
     fingerprint: _Fingerprint
@@ -44,7 +50,7 @@ class _Sync(msgspec.Struct, array_like=True, frozen=True, tag="sync", forbid_unk
     born: _Natural
     sequence: _Positive
     upload: WiredUpload
-    more: More | None = None
+    more: _MoreSync | None = None
 
 
 class _MoreSynced(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -104,7 +110,7 @@ class Sync:
     ``Joined.lives`` of the life's first join, 0 if it never joined; it never changes, so that the
     coordinator can tell a life that it has forgotten from a new one. ``fingerprint`` identifies the
     recipe (see the function ``fingerprint``). ``format`` is that of the bytes; the answer has the
-    same.
+    same. ``shadow``: how the agent compares with the rule that it shadows, None if it has none.
     """
 
     fingerprint: str
@@ -113,6 +119,7 @@ class Sync:
     upload: Upload
     born: int = 0
     format: int = FORMAT
+    shadow: ShadowSums | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,7 +221,7 @@ def encode_sync(sync: Sync, *, upload: bytes | None = None) -> bytes:
     """Return a sync as bytes; ``upload``: ``encode(sync.upload)`` if that exists already."""
     packed = msgspec.Raw(encode(sync.upload, format=sync.format) if upload is None else upload)
     head = (sync.fingerprint, WIDTH, sync.life, sync.born, sync.sequence)
-    return written(sync.format, "sync", *head, packed)
+    return written(sync.format, "sync", *head, packed, more=_MoreSync(sync.shadow))
 
 
 def decode_sync(
@@ -238,7 +245,8 @@ def decode_sync(
         refuse("upload.moment", f"it has {length} numbers; expected {dimension}")
     upload = unwired_upload(wired.upload, "upload.")
     head = (wired.fingerprint, wired.life, wired.sequence)
-    return Sync(*head, upload, wired.born, wired.format)
+    shadow = None if wired.more is None else wired.more.shadow
+    return Sync(*head, upload, wired.born, wired.format, shadow)
 
 
 def encode_synced(answer: Synced) -> bytes:

@@ -13,7 +13,9 @@ def progress_lines(store: "Store", name: str) -> list[str]:
     view = model_view(store, name, "day")
     if not view["version"]:
         return []
-    return [*_rewards(view), _theta(view), _spectrum(view), _traffic(view), *_refusals(view)]
+    shadow = [] if view["shadow"] is None else [view["shadow"]["sentence"]]
+    rest = (_theta(view), _spectrum(view), _traffic(view))
+    return [*_rewards(view), *shadow, *rest, *_refusals(view)]
 
 
 def held_text(held: int, version: int) -> str:

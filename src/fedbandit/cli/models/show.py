@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def show(arguments: Namespace) -> None:
     """Print one model."""
+    from fedbandit.service.board.shadows import shadow_view
     from fedbandit.service.models.model import recipe_of
 
     with opened_store(arguments) as store:
@@ -39,6 +40,7 @@ def show(arguments: Namespace) -> None:
             "uploads": model.version,
             "observations": model.count,
             "state_bytes": len(state),
+            "shadow": shadow_view(model, agents),
             "agents": {name: _counted(each) for name, each in sorted(agents.items())},
         },
         lambda: _show_model(model, recipe, state, agents, lines),

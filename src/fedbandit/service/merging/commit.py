@@ -282,6 +282,7 @@ class _Sorting:
             mass=mass,
             spent=spent.plus(sync.upload.count),
             rewards=sync.upload.statistics.rewards,
+            shadow=sync.shadow,
         )
         return self._answer(sync, merged=True, version=version)
 

@@ -53,7 +53,7 @@ from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal, other_format
 from fedbandit.service.relay.room import carried_at, loose_at, moved_at, room_at
-from fedbandit.wire import Limits, Sync
+from fedbandit.wire import Limits, Sync, check_shadow
 
 _PAIRED = 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
 _SINGLE = 1e-6  # for a moment that was rounded to float32
@@ -79,6 +79,8 @@ def check_recipe(served: Served, fingerprint: str, format: int) -> None:
 def check_sync(served: Served, sync: Sync) -> None:
     """Raise Refusal (409) or InvalidMessage unless this model can merge the upload."""
     check_recipe(served, sync.fingerprint, sync.format)
+    if sync.shadow is not None:
+        check_shadow(sync.shadow)
     if sync.upload.agent != 0:
         raise misfit("upload.agent", sync.upload.agent, "0")
     with np.errstate(all="ignore"):  # what overflows compares as too large

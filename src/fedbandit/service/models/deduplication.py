@@ -22,6 +22,7 @@ from typing import Final
 from fedbandit.core.statistics import NO_REWARDS, Rewards
 from fedbandit.errors import InvalidMessage, InvalidState, complaint
 from fedbandit.service.models.quotas import NOTHING_SPENT, Spent
+from fedbandit.wire import ShadowSums
 
 KEPT: Final = 8
 
@@ -53,7 +54,8 @@ class MergedUploads:
     quotas is used up. ``loose`` counts the parts that were not merged with earlier ones yet (see
     ``history``). Of an agent that is ``quarantined`` nothing is merged. ``rewards`` and
     ``reward_total``: number and sum of the rewards that it told of. ``held``: the version that it
-    was told last.
+    was told last. ``shadow``: how it compared with the rule that it shadows, when it last told of
+    that; None if it never did.
     """
 
     lives: Mapping[bytes, Life] = field(default_factory=dict)
@@ -71,6 +73,7 @@ class MergedUploads:
     rewards: int = 0
     reward_total: float = 0.0
     held: int = 0
+    shadow: ShadowSums | None = None
 
     def copy_of(self, life: bytes, *, born: int, sequence: int) -> int | None:
         """Return None for a new upload; for a copy, the version that it was merged as, if known.
@@ -102,10 +105,12 @@ class MergedUploads:
         mass: float = 0.0,
         spent: Spent | None = None,
         rewards: Rewards = NO_REWARDS,
+        shadow: ShadowSums | None = None,
     ) -> "MergedUploads":
         """Return a copy in which one more upload is merged, of so many observations and bytes.
 
-        ``seen`` is when that was, ``spent`` what is used up by then.
+        ``seen`` is when that was, ``spent`` what is used up by then. ``shadow`` takes the place of
+        what was told before, if it is told.
         """
         last = self.lives.get(life)
         lives = {**self.lives, life: Life(last.born if last else born, sequence, version)}
@@ -128,6 +133,7 @@ class MergedUploads:
             rewards=self.rewards + rewards.count,
             reward_total=self.reward_total + rewards.total,
             held=version,
+            shadow=self.shadow if shadow is None else shadow,
         )
 
 

@@ -1,7 +1,7 @@
 """What a relay delivers to its upstream: kept in the store, sent as agents send theirs.
 
 ``client.delivery`` sends it, asks again and backs off, as it does for agents. Several coordinators
-may serve one store, and each has a sender. What is in flight is the same bytes for all of them, so
+may serve one store, and each has a sender. What is in flight is the same upload for all of them, so
 upstream merges one and takes the others for copies. An answer counts only if what it answers is
 still in flight: the others were too late.
 """
@@ -18,6 +18,7 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, Refused
 from fedbandit.service.models.model import server_at
+from fedbandit.service.models.shadows import added_up, is_believed
 from fedbandit.service.relay.relayed import Relayed, read_relayed
 from fedbandit.service.storage.contract import Locked, Store
 
@@ -97,7 +98,9 @@ class RelaySender:
         self._due, self._all_at = True, self._clock() + self._wait
         self._sent = box.life, box.sequence
         fingerprint = wire.fingerprint(self._recipe)
-        sync = wire.Sync(fingerprint, box.life, box.sequence, upload, box.born or 0)
+        shadows = self._store.shadows(self._model)
+        told = added_up(each for each in shadows if is_believed(locked.model, each))
+        sync = wire.Sync(fingerprint, box.life, box.sequence, upload, box.born or 0, shadow=told)
         return SyncRequest(sync.sequence, wire.encode_sync(sync), new)
 
     def acknowledge(self, answer: wire.Synced) -> None:

@@ -11,7 +11,7 @@ from fedbandit.service.models.quotas import Spent
 from fedbandit.service.storage.contract import Model, Token
 from fedbandit.service.storage.database import Row
 from fedbandit.service.storage.rules import read_rules
-from fedbandit.wire import Limits
+from fedbandit.wire import Limits, ShadowSums
 
 _Lives = list[tuple[bytes, int, int, int]]
 
@@ -33,10 +33,10 @@ def lives_of(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
 
 def merged_of(lives: Mapping[bytes, Life], *values: Any) -> MergedUploads:
     """Return the merged uploads of an agent from its row."""
-    *totals, observations, uploads, at, loose, quarantined, rewards, total, held = values
+    *totals, observations, uploads, at, loose, quarantined, rewards, total, held, shadow = values
     spent = Spent(observations, uploads, at)
     rest: dict[str, Any] = {"spent": spent, "loose": loose, "quarantined": bool(quarantined)}
-    rest |= {"rewards": rewards, "reward_total": total, "held": held}
+    rest |= {"rewards": rewards, "reward_total": total, "held": held, "shadow": shadow_of(shadow)}
     return MergedUploads(lives, *totals, **rest)
 
 
@@ -47,8 +47,17 @@ def merged_values(merged: MergedUploads) -> tuple[Any, ...]:
     packed, spent = msgspec.msgpack.encode(lives), merged.spent
     known = (packed, merged.known, merged.floor, *counts, merged.seen, merged.since, merged.mass)
     drains = (spent.observations, spent.uploads, spent.at)
-    shown = (merged.rewards, merged.reward_total, merged.held)
+    shadow = None if merged.shadow is None else msgspec.msgpack.encode(merged.shadow)
+    shown = (merged.rewards, merged.reward_total, merged.held, shadow)
     return (*known, *drains, merged.loose, int(merged.quarantined), *shown)
+
+
+def shadow_of(packed: Any) -> ShadowSums | None:
+    """Return the sums in a packed column; None if there are none, or they cannot be read."""
+    try:
+        return None if packed is None else msgspec.msgpack.decode(packed, type=ShadowSums)
+    except (msgspec.DecodeError, TypeError):  # for the board alone, and told anew
+        return None
 
 
 def model_of(row: Sequence[Any]) -> Model:
