@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import uvicorn
@@ -17,9 +18,9 @@ from starlette.routing import Route
 
 from fedbandit.web.docs_page import _bytes, docs_routes
 from fedbandit.web.gate import Gate, Patience, admit, serve_behind
-from fedbandit.web.guests import Bounds
+from fedbandit.web.guests import Bounds, Guest
 from fedbandit.web.listening import listen, uvicorn_config, within_handles
-from fedbandit.web.watched import MOST_LINES
+from fedbandit.web.watched import MOST_LINES, Slices, Watched
 
 ABOUT = {"info": {"title": "x", "description": "x"}, "paths": {}}
 
@@ -103,6 +104,69 @@ def test_a_strangers_head_has_so_many_lines(lines: int, status: bytes) -> None:
             return await _answer(port, [_head("GET", "/nothing", *["a:"] * lines)])
 
     assert asyncio.run(run())[9:12] == status
+
+
+class _Parser(asyncio.Protocol):
+    """Notes what it is given, and takes as long as it is told."""
+
+    def __init__(self, clock: list[float]) -> None:
+        self.clock, self.took, self.pieces = clock, 0.0, list[int]()
+        self.flow = SimpleNamespace(read_paused=False)
+
+    def data_received(self, data: bytes) -> None:
+        self.clock[0] += self.took
+        self.pieces.append(len(data))
+
+
+def test_a_connection_that_took_long_once_gets_slices_until_it_was_cheap_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("fedbandit.web.watched.time.monotonic", lambda: clock[0])
+    parser, guest = _Parser(clock), Guest("here", 0.0)
+    watched = Watched(parser, guest, _Later(), lambda: None)
+    watched.connection_made(_Transport())
+    guest.known = True
+    guest.admitted()
+
+    def given(size: int, took: float) -> list[int]:
+        """Return the pieces in which so many bytes are passed on, if each takes as long."""
+        parser.took, parser.pieces = took, []
+        watched.data_received(bytes(size))
+        while watched.pass_on():
+            pass
+        return parser.pieces
+
+    assert given(30_000, took=0.0001)[0] == 30_000
+    assert given(30_000, took=0.2)[0] == 30_000  # a busy machine, or an attack: nobody knows
+    assert max(given(100_000, took=0.01)) == 2048
+    assert max(given(100_000, took=0.01)) == 2048
+    assert max(given(150_000, took=0.0001)) == 2048
+    assert given(30_000, took=0.0001)[0] == 30_000
+
+
+class _Later(Slices):
+    """Passes nothing on by itself."""
+
+    def add(self, connection: Watched) -> None:
+        del connection
+
+
+class _Transport(asyncio.Transport):
+    max_size = 2**18
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        del name
+        return default
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def abort(self) -> None: ...
 
 
 def test_names_of_files_that_do_not_exist_are_not_remembered() -> None:

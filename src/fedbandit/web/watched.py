@@ -3,7 +3,8 @@
 Parsing costs time: of a head with thousands of lines, of a body in thousands of chunks, up to a
 second for what one read brings. So the lines of a stranger's head are counted, and what comes
 after its head is passed on in slices, a few milliseconds of them at a time, between which everybody
-else is served. From a connection that was admitted bytes are passed on as they come.
+else is served. From a connection that was admitted bytes are passed on as they come, unless one
+read took long; after some that did not, they are again.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ MOST_LINES: Final = 256
 _SLICE = 2048  # bytes passed on at once
 _TURN = 0.005  # seconds of slices before everybody else is served
 _COSTLY = 0.05  # seconds to pass on one read; that connection gets slices from then on
+_CHEAP, _FORGIVEN = 0.001, 64  # until so many slices took less than so many seconds each
 _READ = 2**14  # bytes read at a time from a connection that gets slices
 _END = re.compile(rb"\n\r?\n")
 _TOO_LONG = (
@@ -68,7 +70,7 @@ class Watched(asyncio.Protocol):
         self._inner, self._guest, self._slices, self._ended = inner, guest, slices, ended
         self._held = bytearray()
         self._tail, self._lines = b"", 0  # of a head that has not ended yet
-        self._in_head, self._is_costly = True, False
+        self._in_head, self._is_costly, self._cheap = True, False, 0
         self.spent = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -103,6 +105,7 @@ class Watched(asyncio.Protocol):
         del self._held[:_SLICE]
         self._feed(data)
         if not self._held:
+            self._forgive()
             self._read_on()
         return bool(self._held)
 
@@ -145,9 +148,16 @@ class Watched(asyncio.Protocol):
         self._inner.data_received(data)
         took = time.monotonic() - began
         self.spent += took
+        self._cheap = self._cheap + 1 if took < _CHEAP else 0
         if took > _COSTLY and not self._is_costly:
             self._is_costly = True
             self._read_at_most(_READ)
+
+    def _forgive(self) -> None:
+        """Take a connection for cheap again: a busy machine makes one read of any of them long."""
+        if self._is_costly and self._guest.known and self._cheap >= _FORGIVEN:
+            self._is_costly = False
+            self._read_at_most(None)
 
     def _be_known(self) -> None:
         """Pass on everything from now on as it comes."""
