@@ -191,7 +191,9 @@ class LockedModel:
 
     def scale_mass(self, share: float) -> None:
         model, merged = self.new.model, self.new.merged
-        scaled = {name: replace(each, mass=share * each.mass) for name, each in merged.items()}
+        scaled = {
+            name: structs.replace(each, mass=share * each.mass) for name, each in merged.items()
+        }
         model = replace(model, mass=share * model.mass)
         self.new = replace(self.new, model=model, merged=scaled)
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from msgspec import structs
 from numpy.testing import assert_allclose
 
 import fedbandit as fb
@@ -259,6 +260,20 @@ def test_large_states_are_kept_less_often() -> None:
     assert len(superfluous(big, History(), now=6.0)) == 4
     huge = [Snapshot(i, 0, float(i), 2**30) for i in range(3)]
     assert superfluous(huge, History(), now=3.0) == [0, 1]
+
+
+def test_what_a_forgotten_agent_told_of_shadow_mode_is_gone_too() -> None:
+    model = Model(RECIPES["FSCLB"], OFTEN)
+    model.send("a", 1)
+    with model.locked() as locked:
+        known = locked.merged_uploads(["a"])
+        told = {"a": structs.replace(known["a"], shadow=wire.ShadowSums(5))}
+        version, count = locked.model.version, locked.model.count
+        locked.write(state=locked.state(), version=version, count=count, merged=told)
+    assert model.store.shadows("m") == [wire.ShadowSums(5)]
+    with model.locked() as locked:
+        undo.forget_agent(locked, "a")
+    assert model.store.shadows("m") == []
 
 
 @pytest.mark.parametrize("undone", ["rollback", "span", "agent"])

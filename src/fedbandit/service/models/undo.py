@@ -137,6 +137,7 @@ def forget_agent(locked: Locked, agent: str) -> Forgotten:
         loose=0,
         rewards=0,
         reward_total=0.0,
+        shadow=None,
     )
     whole, groups = _rebuilt(locked, recipe)
     mass = max(mass_of(whole.summary) if known.mass else 0.0, locked.model.mass - known.mass)
