@@ -19,7 +19,7 @@ from typing import Final
 
 _PATIENCE = 0.5  # seconds in which a newcomer's request is admitted or answered, as a rule
 _LOOKED_AT = 32  # addresses of a kind, to find one with many connections
-_EXPECTED = 10_000  # addresses
+_EXPECTED, _SHARED = 10_000, 8  # addresses, and how many connections of one count as one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +207,10 @@ class Guests:
         if len(self._expected) > _EXPECTED:
             self._expected.popitem(last=False)
 
+    def _weight(self, address: str, number: int) -> float:
+        """Return what connections of an address count: several agents may share an expected one."""
+        return number / _SHARED if address in self._expected else number
+
     def _least_waiting(self) -> Guest:
         """Return who has to go for another that comes: of the address with most, a silent one.
 
@@ -219,18 +223,18 @@ class Guests:
 
         def size(address: str) -> float:
             asking = len(ready.get(address, ())) + len(expected.get(address, ()))
-            return len(silent.get(address, ())) + asking - 0.5 * (address in self._expected)
+            return self._weight(address, len(silent.get(address, ())) + asking)
 
         looked_at = (islice(groups, _LOOKED_AT) for groups in (silent, ready, expected))
         fullest = max(chain.from_iterable(looked_at), key=size)
         return next(iter(silent.get(fullest) or ready.get(fullest) or expected[fullest]))
 
     def _largest_first(self) -> list[dict[Guest, None]]:
-        """Return newcomers by address, those with most first; of as many, expected ones last."""
+        """Return newcomers by address, those with most first; expected ones weigh less."""
         groups = self._newcomers.groups
 
         def size(address: str) -> float:
-            return len(groups[address]) - 0.5 * (address in self._expected)
+            return self._weight(address, len(groups[address]))
 
         return [groups[address] for address in sorted(groups, key=size, reverse=True)]
 
