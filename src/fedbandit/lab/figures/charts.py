@@ -275,8 +275,8 @@ def _layout(
     axis = {"gridcolor": FAINT, "linecolor": "#555555", "ticks": "outside", "automargin": True}
     number = {"exponentformat": "SI", "zerolinecolor": FAINT}
     return {
-        "xaxis": {**axis, **number, "title": {"text": across}, **(x or {})},
-        "yaxis": {**axis, **number, "title": {"text": up}, **(y or {})},
+        "xaxis": {**axis, **number, "title": {"text": across, "standoff": 8}, **(x or {})},
+        "yaxis": {**axis, **number, "title": {"text": up, "standoff": 12}, **(y or {})},
         "hovermode": "x unified" if unified else "closest",
         "showlegend": True,
         "legend": {"orientation": "h", "y": -0.3, "yanchor": "top"},
