@@ -235,7 +235,8 @@ def _cloud(group: Points, *, written: bool) -> Trace:
         "y": _rounded(y),
         "error_y": {"type": "data", "array": _rounded(half)},
         "text": names,
-        "textposition": "top center",
+        "textposition": "top right",
+        "cliponaxis": False,  # a number beside the topmost point is shown whole
         "textfont": {"color": group.colour, "size": 11},
         "name": group.name,
         "mode": "markers+text" if written else "markers",
