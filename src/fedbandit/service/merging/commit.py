@@ -288,7 +288,7 @@ class _Sorting:
 
     def told(self, version: int) -> dict[str, MergedUploads]:
         """Return what is to be noted of the senders, who are all told this version."""
-        return {agent: replace_fields(each, held=version) for agent, each in self.merged.items()}
+        return {agent: replace(each, held=version) for agent, each in self.merged.items()}
 
     def parts(self) -> list[tuple[str, int, Upload]]:
         """Return what is to be merged, each with its sender and its version."""
