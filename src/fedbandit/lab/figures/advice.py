@@ -18,6 +18,7 @@ from fedbandit.lab.figures.panels import ORDER_OF_MAGNITUDE
 from fedbandit.lab.figures.saving import FORMATS, save, spelt
 
 SAME_PLACE = 1.03  # points closer than this on an axis of bytes lie on each other
+ON_WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # lines do not cross a text
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def _spectrum(axes: Axes, advice: Advice) -> None:
         share = next(each.tail for each in advice.prospects if each.sketch_size == size)
         axes.bar(index[tail], values[tail], width=1.0, color=LOOKS["FSCLB"].colour, alpha=0.25)
         text = f"tail at l = {size}: {100 * share:.2g} % of the trace"
-        axes.text(0.97, 0.95, text, transform=axes.transAxes, ha="right", va="top")
+        axes.text(0.97, 0.95, text, transform=axes.transAxes, ha="right", va="top", bbox=ON_WHITE)
     axes.plot(index[shown], values[shown], color="#333333", marker="o", markersize=3, linewidth=1.2)
     for each in advice.prospects:
         axes.axvline(each.sketch_size - 0.5, color="#999999", linewidth=0.8, linestyle=":")
@@ -142,6 +143,7 @@ def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, loo
             va="bottom" if look.side > 0 else "top",
             color=look.colour,
             fontsize=7,
+            bbox=ON_WHITE,
         )
 
 
