@@ -151,9 +151,7 @@ def compared(found: Estimate, seen: Estimate) -> str:
     apart = found.value - seen.value
     half = np.hypot(found.high - found.value, seen.high - seen.value)
     agree = "agrees with" if abs(apart) <= half else "differs from"
-    alone = "holds" if found.low <= seen.value <= found.high else "just misses"
-    if alone == "just misses" and abs(apart) > half:
-        alone = "misses"
+    alone = "holds" if found.low <= seen.value <= found.high else "misses"
     return (
         f"{agree} what bts logged: {1e3 * apart:+.2f} [{1e3 * (apart - half):.2f}, "
         f"{1e3 * (apart + half):.2f}]; its own interval {alone} that number"

@@ -109,14 +109,15 @@ def _check_event(event: Any) -> None:
         fix = "Give events alone, or the paths of files."
         got = f"a {type(event).__name__} among events"
         raise DataError(complaint("logs", got=got, expected="events", fix=fix))
-    for name, got, good, expected in (
-        ("probability", event.probability, 0.0 < event.probability <= 1.0, "above 0, at most 1"),
-        ("chosen", event.chosen, 0 <= event.chosen < event.choices, "the index of one of its arms"),
-        ("reward", event.reward, isfinite(event.reward), "a finite number"),
+    for name, good, expected in (
+        ("probability", 0.0 < event.probability <= 1.0, "above 0, at most 1"),
+        ("chosen", 0 <= event.chosen < event.choices, "the index of one of its arms"),
+        ("reward", isfinite(event.reward), "a finite number"),
     ):
         if not good:
             who, fix = f"event {event.id}, {name}", "Correct it, or leave the event out."
-            raise DataError(complaint(who, got=got, expected=expected, fix=fix))
+            value = getattr(event, name)
+            raise DataError(complaint(who, got=value, expected=expected, fix=fix))
 
 
 class _First:

@@ -1,6 +1,5 @@
 """Names, colours and dashes of lines: an algorithm looks alike in every figure."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +7,7 @@ from itertools import cycle
 from typing import Literal
 
 from fedbandit.lab.analysis.curves import Curves
+from fedbandit.lab.analysis.text import natural
 
 LineStyle = Literal["-"] | tuple[float, Sequence[float]]
 
@@ -150,9 +150,3 @@ def rank(each: Curves) -> tuple[bool, int, list[tuple[int, int | str]], bool, st
         not each.radius.startswith("tuned"),
         each.radius,
     )
-
-
-def natural(text: str) -> list[tuple[int, int | str]]:
-    """Return a sort key that puts d=50 before d=100."""
-    parts = re.split(r"(\d+)", text)
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in parts if part]
