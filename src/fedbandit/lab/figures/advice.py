@@ -153,7 +153,7 @@ def _numbers(line: Sequence[Measured], advice: Advice) -> list[tuple[str, Measur
     )  # a tenth of the axis has room for a text
     groups: list[list[Measured]] = []
     for each in line:
-        if groups and each.bytes.mean < close * groups[-1][0].bytes.mean:
+        if groups and each.bytes.mean < close * groups[-1][-1].bytes.mean:
             groups[-1].append(each)
         elif each.sketch_size not in (None, "auto"):
             groups.append([each])
