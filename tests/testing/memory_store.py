@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from threading import RLock
 
+from msgspec import structs
+
 from fedbandit.errors import InvalidParameter, unknown
 from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.history import History, Part, Snapshot
@@ -292,7 +294,7 @@ class MemoryStore:
             past.refused[each.status, each.field] = replace(each, count=count)
         found = self._place.models[traffic.model]
         held = {
-            agent: replace(found.merged[agent], held=max(version, found.merged[agent].held))
+            agent: structs.replace(found.merged[agent], held=max(version, found.merged[agent].held))
             for agent, version in traffic.held.items()
             if agent in found.merged
         }

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Protocol
 
 import pytest
+from msgspec import structs
 
 from fedbandit.errors import InvalidParameter, UnknownName
 from fedbandit.service.models.deduplication import KEPT, Life, MergedUploads
@@ -384,7 +385,7 @@ def _count_to_ten(store: Store) -> None:
     for _ in range(10):
         with store.lock("news") as locked:
             before = locked.merged_uploads(["a"])["a"]
-            merged = {"a": replace(before, uploads=before.uploads + 1)}
+            merged = {"a": structs.replace(before, uploads=before.uploads + 1)}
             version = locked.model.version + 1
             state = locked.state() + b"."
             locked.write(state=state, version=version, count=version, merged=merged)

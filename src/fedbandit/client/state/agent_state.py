@@ -198,12 +198,24 @@ class AgentState:
     def reward(self, name: str, value: float) -> bool:
         """Learn from a decision's reward; return whether an upload became due."""
         with self._learning_lock:
-            if self._closing:
-                raise closed()
-            value = self._checked(value)
-            arm = self.log.reward(name, value, lambda arm: self._check_observation(arm, value))
-            self._rewards += 1
-            return self._learner.observe(arm, value)
+            return self._reward(name, value)
+
+    def reward_at_once(self, name: str, value: float) -> bool | None:
+        """Do what ``reward`` does; None, and nothing is done, if it would wait for anything."""
+        if self.log.waits_for_disk or not self._learning_lock.acquire(blocking=False):
+            return None
+        try:
+            return self._reward(name, value)
+        finally:
+            self._learning_lock.release()
+
+    def _reward(self, name: str, value: float) -> bool:
+        if self._closing:
+            raise closed()
+        value = self._checked(value)
+        arm = self.log.reward(name, value, lambda arm: self._check_observation(arm, value))
+        self._rewards += 1
+        return self._learner.observe(arm, value)
 
     def learn(self, arms: Array, rewards: Array, digest: str) -> tuple[int, bool]:
         """Learn from past observations, all or none; return how many, and whether to upload.

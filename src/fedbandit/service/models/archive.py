@@ -111,7 +111,11 @@ def archive_bytes(archive: Archive) -> bytes:
     """Return the contents of a file."""
     merged = {
         agent: {
-            **{name: value for name, value in asdict(each).items() if name not in _APART},
+            **{
+                name: value
+                for name, value in msgspec.structs.asdict(each).items()
+                if name not in _APART
+            },
             **({} if each.shadow is None else {"shadow": each.shadow}),
             "lives": [
                 (key, life.born, life.sequence, life.version) for key, life in each.lives.items()

@@ -16,8 +16,10 @@ birth that has not come yet.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from fedbandit.core.statistics import NO_REWARDS, Rewards
 from fedbandit.errors import InvalidMessage, InvalidState, complaint
@@ -35,8 +37,7 @@ class UnreadableUploads(InvalidState):
     """What is stored of an agent's merged uploads cannot be read any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Life:
+class Life(msgspec.Struct, frozen=True):
     """The highest ``sequence`` merged of a life, and the model's ``version`` when it was."""
 
     born: int
@@ -44,8 +45,7 @@ class Life:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class MergedUploads:
+class MergedUploads(msgspec.Struct, frozen=True):
     """What is remembered of the uploads of one agent that were merged into one model.
 
     ``known`` counts the lives that ever uploaded. ``uploads``, ``observations`` and ``received``
@@ -58,7 +58,7 @@ class MergedUploads:
     that; None if it never did.
     """
 
-    lives: Mapping[bytes, Life] = field(default_factory=dict)
+    lives: Mapping[bytes, Life] = msgspec.field(default_factory=dict)
     known: int = 0
     floor: int = 0
     uploads: int = 0

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from fedbandit import wire
 from fedbandit.client.state.agent_state import SyncRequest
+from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, Refused
@@ -111,7 +112,8 @@ class RelaySender:
                 return
             after = before.acknowledged(self._recipe, answer.download, answer.digest)
             known = before.base.count + _flying(before)
-            self._rebuild(locked, after, set_back=answer.download.count < known)
+            taken_out = _is_set_back(before, answer, answer.download, known)
+            self._rebuild(locked, after, set_back=taken_out)
 
     def catch_up(self, answer: wire.Joined) -> None:
         """Learn what upstream has merged meanwhile, and how large an upload may be.
@@ -134,7 +136,8 @@ class RelaySender:
                 self._write(locked, after, self._whole(locked))
             else:
                 after = after.received(self._recipe, download, answer.digest)
-                self._rebuild(locked, after, set_back=download.count < before.base.count)
+                taken_out = _is_set_back(before, answer, download, before.base.count)
+                self._rebuild(locked, after, set_back=taken_out)
         self.caught_up = True
 
     def set_aside(self, why: str) -> None:
@@ -201,6 +204,18 @@ class RelaySender:
                 "delete the relay's model and start the relay again; else use one version of "
                 "fedbandit everywhere."
             )
+
+
+def _is_set_back(
+    before: Relayed, answer: wire.Synced | wire.Joined, download: Download, known: int
+) -> bool:
+    """Say whether something may be gone of what this relay knew, ``known`` observations.
+
+    Upstream says when it took something out. If it is older than that it does not: fewer
+    observations, or a lower version, tell it mostly.
+    """
+    gone = download.count < known or download.version < before.version
+    return gone or answer.set_back > before.version
 
 
 def _mark(relayed: Relayed) -> tuple[bytes, int, str]:

@@ -13,13 +13,13 @@ from fedbandit.service.storage.database import Row
 from fedbandit.service.storage.rules import read_rules
 from fedbandit.wire import Limits, ShadowSums
 
-_Lives = list[tuple[bytes, int, int, int]]
+_LIVES = msgspec.msgpack.Decoder(list[tuple[bytes, int, int, int]])
 
 
 def lives_of(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
     """Return the lives in a packed column; raise UnreadableUploads if they cannot be read."""
     try:
-        lives = msgspec.msgpack.decode(packed, type=_Lives)
+        lives = _LIVES.decode(packed)
     except (msgspec.DecodeError, TypeError) as error:  # SQLite keeps a text in any column
         who = f"merged uploads of agent {agent!r} of model {model!r}"
         expected = "lives as this program writes them"
@@ -35,9 +35,8 @@ def merged_of(lives: Mapping[bytes, Life], *values: Any) -> MergedUploads:
     """Return the merged uploads of an agent from its row."""
     *totals, observations, uploads, at, loose, quarantined, rewards, total, held, shadow = values
     spent = Spent(observations, uploads, at)
-    rest: dict[str, Any] = {"spent": spent, "loose": loose, "quarantined": bool(quarantined)}
-    rest |= {"rewards": rewards, "reward_total": total, "held": held, "shadow": shadow_of(shadow)}
-    return MergedUploads(lives, *totals, **rest)
+    rest = (spent, loose, bool(quarantined), rewards, total, held, shadow_of(shadow))
+    return MergedUploads(lives, *(*totals, *rest))
 
 
 def merged_values(merged: MergedUploads) -> tuple[Any, ...]:
