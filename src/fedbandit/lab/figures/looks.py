@@ -33,8 +33,8 @@ LOOKS: Mapping[str, Look] = {
     "FSCLB (buffered)": Look("#94346E", (0, (4.0, 1.0, 1.0, 1.0)), 1.2, 2, "+"),
     "Random": Look("#7A7A7A", (0, (1.0, 1.5)), marker="x"),
     "AsyncLinUCB": Look("#009E73", (0, (6.0, 1.5)), marker="^"),
-    "DisLinUCB": Look("#CC79A7", (0, (6.0, 1.5, 1.0, 1.5)), marker="4"),
-    "LinUCB": Look("#E69F00", (0, (3.0, 1.0, 1.0, 1.0, 1.0, 1.0)), marker="|"),
+    "DisLinUCB": Look("#CC79A7", (0, (6.0, 1.5, 1.0, 1.5)), marker="v"),
+    "LinUCB": Look("#E69F00", (0, (3.0, 1.0, 1.0, 1.0, 1.0, 1.0)), marker="s"),
     "Centralised": Look("#000000", (0, (2.0, 1.0)), marker="P"),
     "SOFUL": Look("#882255", (0, (8.0, 2.0, 2.0, 2.0)), marker="<"),
     "CBSCFD": Look("#44AA99", (0, (5.0, 1.0, 1.0, 1.0)), marker=">"),
@@ -45,7 +45,10 @@ LOOKS: Mapping[str, Look] = {
     "MABWiser": Look("#B5179E", (0, (3.0, 3.0)), marker="2"),
     "ContextualBandits": Look("#7F5539", (0, (10.0, 3.0)), marker="3"),
 }
-"""Every algorithm of the package; the same in curves, sweeps, frontier and advice."""
+"""Every algorithm of the package; the same in curves, sweeps, frontier and advice.
+
+Markers differ among what is drawn together; "buffered" to "corrected" are in the frontier alone.
+"""
 
 OTHER_DASHES: tuple[LineStyle, ...] = (
     (0, (1.0, 1.2)),
