@@ -133,7 +133,7 @@ def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, loo
         if name == LEAN and each.sketch_size == advice.recommendation.sketch_size:
             at = (each.bytes.mean, each.regret.mean)
             axes.plot(*at, "o", markersize=9, markerfacecolor="none", color=look.colour)
-    for text, each in _numbers(line):
+    for text, each in _numbers(line, advice):
         axes.annotate(
             text,
             (each.bytes.mean, each.regret.mean + look.side * reach(each, advice)),
@@ -147,16 +147,21 @@ def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, loo
         )
 
 
-def _numbers(line: Sequence[Measured]) -> list[tuple[str, Measured]]:
-    """Return sizes as text and where to write them; sizes that sent as much share a text."""
+def _numbers(line: Sequence[Measured], advice: Advice) -> list[tuple[str, Measured]]:
+    """Return sizes as text and where to write them; sizes too close for two texts share one."""
+    sent = [each.bytes.mean for each in advice.measured if each.bytes.mean > 0.0]
+    close = max(
+        SAME_PLACE, (max(sent) / min(sent)) ** 0.1
+    )  # a tenth of the axis has room for a text
     groups: list[list[Measured]] = []
     for each in line:
-        if groups and each.bytes.mean < SAME_PLACE * groups[-1][0].bytes.mean:
+        if groups and each.bytes.mean < close * groups[-1][-1].bytes.mean:
             groups[-1].append(each)
         elif each.sketch_size not in (None, "auto"):
             groups.append([each])
     return [
-        ("-".join(f"{end.sketch_size}" for end in _both_ends(group)), group[0]) for group in groups
+        ("-".join(f"{end.sketch_size}" for end in _both_ends(group)), group[len(group) // 2])
+        for group in groups
     ]
 
 
