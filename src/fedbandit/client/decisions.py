@@ -96,6 +96,29 @@ def places_of(name: str, made: Sequence["Pick"], ids: Sequence[str | None]) -> t
     )
 
 
+def decision_of(
+    places: tuple[Place, ...], mean: Array, bonus: Array, basis: Basis, *, shadow: bool
+) -> Decision:
+    """Return the decision that was made: its places, the scores of all arms, and its basis.
+
+    ``shadow``: the arm in its place is the baseline's.
+    """
+    first = places[0]
+    return Decision(
+        first.id,
+        first.index,
+        mean,
+        bonus,
+        first.probability,
+        basis.pick.probabilities,
+        estimated=not basis.rule.exact,
+        action=first.action,
+        places=places,
+        preferred=basis.pick.index if shadow else None,
+        basis=basis,
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenDecision:
     """A decision without a reward: the arm played, since when it waits, and whether it is active.
