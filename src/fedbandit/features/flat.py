@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
-import msgspec
 import numpy as np
 
 from fedbandit.errors import InvalidArms, complaint, unknown
@@ -19,7 +18,7 @@ Trouble = Literal["", "outside", "not among"]
 _VALUES = frozenset((str, float, int, bool))  # as JSON has them
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(NamedTuple):
     """One feature: ``path`` is where it was, ``name`` what it is called, with its word if any.
 
     ``value`` is the number that is used, ``raw`` the one that was given; None for words. A number

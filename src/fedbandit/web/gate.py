@@ -18,9 +18,9 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fedbandit.web.guests import Bounds, Guest, Guests, address_of
+from fedbandit.web.sealed import greet
 from fedbandit.web.watched import Slices, Watched
 
-_GOODBYE_SECONDS = 2.0  # for the other side to end TLS
 _AT_ONCE = 64  # accepted before connections accepted earlier get their turn
 _TURN = 0.1  # seconds; what takes longer waits for the network
 _PAUSE = 0.1  # seconds without accepting when the system has no handles left
@@ -188,20 +188,24 @@ class Gate:
         guest.cut, guest.since = greeting.cancel, monotonic()
         self._greeting.add(greeting)
         greeting.add_done_callback(self._greeting.discard)
-        asyncio.get_running_loop().call_later(_TURN, self.end_turn, guest)
+        asyncio.get_running_loop().call_later(_TURN, self._end_turn_soon, guest)
+
+    def _end_turn_soon(self, guest: Guest) -> None:
+        """End a turn, unless it was not made use of because we had no time for it."""
+        if guest.waits_for_us:
+            asyncio.get_running_loop().call_later(_TURN, self._end_turn_soon, guest)
+        else:
+            self.end_turn(guest)
 
     async def _serve(self, guest: Guest, connection: socket.socket) -> None:
-        secure = self.tls is not None
+        watched = Watched(self._protocol(guest), guest, self._slices, lambda: self.leave(guest))
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: Watched(
-                    self._protocol(guest), guest, self._slices, lambda: self.leave(guest)
-                ),
-                connection,
-                ssl=self.tls,
-                ssl_handshake_timeout=self._patience.handshake if secure else None,
-                ssl_shutdown_timeout=_GOODBYE_SECONDS if secure else None,
-            )
+            if self.tls is None:
+                loop = asyncio.get_running_loop()
+                await loop.connect_accepted_socket(lambda: watched, connection)
+            else:
+                seconds = self._patience.handshake
+                await greet(connection, watched, guest, self._slices, tls=self.tls, seconds=seconds)
         except (OSError, asyncio.CancelledError):
             self.leave(guest)
             connection.close()

@@ -20,12 +20,11 @@ from typing import Final
 
 import numpy as np
 
-from fedbandit.core.kernels.linalg import Array, inverse_square
+from fedbandit.core.kernels.linalg import Array, inverse_square, missing
 from fedbandit.core.memory.checking import room_for_rounding
 from fedbandit.core.memory.gram_memory import GramMemory
 from fedbandit.core.memory.lossy.fitted import UPLOAD, Fitted
 from fedbandit.core.memory.lossy.memory import LossyMemory
-from fedbandit.core.memory.lossy.summary import missing
 from fedbandit.core.memory.narrow import Narrow, short_vector
 from fedbandit.core.memory.sketch_memory import SketchMemory
 from fedbandit.core.memory.triangle import Triangle

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from fedbandit.service.merging.link import WorkerLink, exited
 from fedbandit.service.merging.sync import Answer, ModelRef, SyncRequest, in_time
 
-_START_SECONDS = 60.0
+_START_SECONDS = 600.0  # a first start compiles, for minutes on a small or busy machine
 FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds from one start to the next
 _SOCKET_BYTES = 2**20  # room for a batch, so that neither end waits for the other to read
 

@@ -32,8 +32,9 @@ from math import isfinite, sqrt
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array, inverse_square
+from fedbandit.core.kernels.rounding import ETA
 from fedbandit.core.memory.checking import check_sums
-from fedbandit.core.memory.lossy.fitted import ETA, Fitted
+from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.lossy.memory import CARRIED, LossyMemory
 from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow

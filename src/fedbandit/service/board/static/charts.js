@@ -75,8 +75,8 @@ function bounds(values, zero) {
   let low = Math.min(...values), high = Math.max(...values);
   if (zero) low = Math.min(low, 0);
   if (low === high) { const room = Math.abs(low) || 1; return zero ? [Math.min(0, low), low + room] : [low - room / 2, high + room / 2]; }
-  const room = 0.06 * (high - low);
-  return [zero && low === 0 ? 0 : low - room, high + room];
+  const range = high - low;  // below a line is room for the number of the lowest rule
+  return [zero && low === 0 ? 0 : low - 0.18 * range, high + 0.06 * range];
 }
 
 function lineOf(each, x, y) {
@@ -103,7 +103,8 @@ function barsOf(each, floors, x, y, slot) {
 }
 
 function times(t, step, x, width) {
-  const places = t.length < 3 || width < 300 ? [0, t.length - 1] : [0, Math.floor((t.length - 1) / 2), t.length - 1];
+  const last = t.length - 1, uneven = last < 8 && last % 2 === 1;
+  const places = last < 2 || width < 300 || uneven ? [0, last] : [0, Math.floor(last / 2), last];
   return [...new Set(places)].map((i, k) => svg("text", {
     class: "axis", x: x(i), y: HEIGHT - 6,
     "text-anchor": x(i) > 40 && x(i) < width - 40 ? "middle" : k === 0 ? "start" : "end",
