@@ -28,7 +28,6 @@ from itertools import pairwise
 from math import sqrt
 from operator import attrgetter
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,7 +41,8 @@ _SHORT = 128  # characters of a name whose hash is cached; the cache takes 20 MB
 ALWAYS = "(always)"
 
 
-class Named(msgspec.Struct, frozen=True, eq=False):
+@dataclass(frozen=True, slots=True, eq=False)
+class Named:
     """Names, hashes and values of features, "always" first, the rest in the order of their names.
 
     ``found`` has what the features after "always" were made of.
