@@ -34,7 +34,7 @@ from tests.service.running import (
 )
 from tests.web.flood import KINDS, SEALED, SHAKEN, flood
 
-PLAIN = [kind for kind in KINDS if kind != "client-hello"]
+PLAIN = [kind for kind in KINDS if not kind.endswith("-hello")]
 MOST_MEMORY = 150e6  # bytes more than without a flood
 OTHER = ("127.0.0.2", 0)
 SLOWEST = 2.0  # seconds that 99 of 100 requests take at most
@@ -223,7 +223,7 @@ def test_agents_are_served_in_time_under_each_flood(
 @pytest.mark.chaos
 @pytest.mark.parametrize("number", [200, 4150])
 @pytest.mark.parametrize(
-    "kind", ["silent", "half-head", "client-hello", "garbage", *SHAKEN, *SEALED]
+    "kind", ["silent", "half-head", "client-hello", "costly-hello", "garbage", *SHAKEN, *SEALED]
 )
 def test_agents_are_served_in_time_under_each_flood_of_tls(
     sqlite_url: Callable[[], str],

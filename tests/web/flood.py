@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from tests.web.shaken import key_updates, shaken, tiny_records
+from tests.web.shaken import greeting, key_updates, shaken, tiny_records
 
 Place = tuple[str, int]
 _BACKSLASHES = "\\" * 15_000
@@ -33,13 +33,10 @@ def _wrong_token(length: int) -> bytes:
     return _head("POST", PATH, f"Authorization: Bearer {secret}", *fields)
 
 
-def _client_hello() -> bytes:
-    to, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+def _trusting_all() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with suppress(ssl.SSLWantReadError):
-        context.wrap_bio(to, out).do_handshake()
-    return out.read()
+    return context
 
 
 KINDS: dict[str, Callable[[], bytes]] = {
@@ -60,7 +57,8 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "wrong-form": lambda: _head("POST", "/board/sign-in", "Content-Length: 9") + b"token=abc",
     "upgrade": lambda: _head("GET", "/healthz", "Connection: upgrade", "Upgrade: websocket"),
     "garbage": lambda: os.urandom(2000),
-    "client-hello": _client_hello,
+    "client-hello": lambda: greeting(_trusting_all()),
+    "costly-hello": lambda: greeting(_trusting_all(), "ffdhe8192"),
 }
 """What each connection says. Then it waits, without reading, until it is cut off."""
 
@@ -75,12 +73,6 @@ SEALED = {
     "tiny-records": lambda secure: tiny_records(secure, b"x" * 700),
 }
 """What each connection makes TLS read, 16 KiB of it, over and over until it is cut off."""
-
-
-def _trusting_all() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
 
 
 async def _keep_sealed(kind: str, place: Place, source: Place, opened: Callable[[], None]) -> None:

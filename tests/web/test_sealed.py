@@ -16,7 +16,7 @@ from tests.web.shaken import key_updates, shaken
 AUTHORITY = trustme.CA()
 
 
-def _contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
     ours = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     AUTHORITY.issue_cert("127.0.0.1").configure_cert(ours)
     theirs = ssl.create_default_context()
@@ -34,7 +34,7 @@ def _contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 def test_a_body_arrives_whole_over_tls(
     size: int, places: list[int], path: str, chunked: bool
 ) -> None:
-    ours, theirs = _contexts()
+    ours, theirs = contexts()
 
     async def run() -> bytes:
         async with serving(ours) as port:
@@ -44,7 +44,7 @@ def test_a_body_arrives_whole_over_tls(
 
 
 def test_a_large_file_goes_out_whole_over_tls() -> None:
-    ours, theirs = _contexts()
+    ours, theirs = contexts()
 
     async def run() -> bytes:
         async with serving(ours) as port:
@@ -56,7 +56,7 @@ def test_a_large_file_goes_out_whole_over_tls() -> None:
 
 def test_what_a_stranger_says_to_tls_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys can be changed without end: 16 KiB of that took 12 ms, from 500 connections at once."""
-    ours, theirs = _contexts()
+    ours, theirs = contexts()
     sizes, whole = [], sslproto.SSLProtocol.buffer_updated
 
     def noting(self: sslproto.SSLProtocol, nbytes: int) -> None:

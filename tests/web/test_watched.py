@@ -43,6 +43,14 @@ def test_a_strangers_head_has_so_many_lines(lines: int, status: bytes) -> None:
     assert asyncio.run(run())[9:12] == status
 
 
+def test_a_head_without_an_end_is_refused_after_so_many_bytes() -> None:
+    async def run() -> bytes:
+        async with serving() as port:
+            return await answer_to([head_of("GET", "/", f"a: {'a' * 20_000}")[:-4]], port)
+
+    assert asyncio.run(run())[9:12] == b"400"
+
+
 class _Parser(asyncio.Protocol):
     """Notes what it is given, and takes as long as it is told."""
 

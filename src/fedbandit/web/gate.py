@@ -10,6 +10,7 @@ import socket
 import ssl
 from asyncio import sslproto
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import cast
@@ -17,6 +18,7 @@ from typing import cast
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fedbandit.web.greeting import REFUSAL, is_cheap
 from fedbandit.web.guests import Bounds, Guest, Guests, address_of
 from fedbandit.web.sealed import greet
 from fedbandit.web.watched import Slices, Watched
@@ -155,6 +157,12 @@ class Gate:
         loop.remove_reader(connection)  # it stays readable, and would call this again and again
         guest.cut = connection.close
         if not found or (self.tls is not None and found[:1] != _TLS_GREETING):
+            self.guests.leave(guest)
+            connection.close()
+        elif self._is_whole(found) and self.tls is not None and not is_cheap(found):
+            with suppress(OSError):
+                connection.recv(_HEAD)  # closing on unread bytes would cut off the answer
+                connection.send(REFUSAL)
             self.guests.leave(guest)
             connection.close()
         elif self._is_whole(found):

@@ -4,7 +4,7 @@ import signal
 import socket
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
@@ -17,6 +17,8 @@ from fedbandit.web.stopping import AnswerCutOff
 if sys.platform != "win32":
     import resource
 
+LONGEST_HEAD: Final = 2**14
+"""Bytes of the head of a request, and one read more: what has no end by then is refused."""
 _BACKLOG = 4096
 _OTHER_HANDLES = 100  # for the store, the event loop, the log
 _FEWEST_HANDLES = 24  # for connections
@@ -88,6 +90,7 @@ def uvicorn_config(app: Starlette, *, stop_seconds: int, **options: Any) -> uvic
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        h11_max_incomplete_event_size=LONGEST_HEAD,
         timeout_graceful_shutdown=stop_seconds,
         **options,
     )
