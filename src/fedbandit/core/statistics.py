@@ -31,6 +31,10 @@ class Rewards:
             self.count + other.count, self.total + other.total, self.squares + other.squares
         )
 
+    def with_one(self, reward: float) -> Rewards:
+        """Return the sums over one more."""
+        return Rewards(self.count + 1, self.total + reward, self.squares + reward * reward)
+
     def scaled(self, share: float) -> Rewards:
         """Return the sums with every reward weighted by ``share``; ``count`` stays."""
         return Rewards(self.count, share * self.total, share * self.squares)
@@ -60,7 +64,7 @@ class Estimates:
     def with_one(self, estimate: float, reward: float) -> Estimates:
         """Return the sums over one more."""
         missed = reward - estimate
-        return self.plus(Estimates(1, estimate, missed * missed))
+        return Estimates(self.count + 1, self.total + estimate, self.errors + missed * missed)
 
     @property
     def known(self) -> Estimates:

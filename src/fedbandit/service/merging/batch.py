@@ -74,7 +74,9 @@ def _checked(served: Served, request: SyncRequest) -> CheckedSync | Refusal:
             check_sender=partial(check_recipe, served),
         )
         check_sync(served, sync)
-        sync = replace(sync, upload=restrained(served, sync.upload))
+        upload = restrained(served, sync.upload)
+        if upload is not sync.upload:
+            sync = replace(sync, upload=upload)
     except InvalidMessage as error:
         return refused(error)
     except Refusal as refusal:
