@@ -136,7 +136,7 @@ def test_a_reward_that_would_wait_for_another_thread_is_not_given_at_once(
         agent.reward(second.id, 1.0)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, "x", None, 1e9])
+@pytest.mark.parametrize("value", [np.nan, np.inf, "x", "1", None, 1e9])
 def test_a_bad_reward_changes_nothing(value: float) -> None:
     with joined_to(Twin(LAZY)) as agent:
         decision = agent.decide(np.eye(D))
