@@ -188,7 +188,9 @@ def kept(
                 mass += target[j] * target[j]
             filled += 1
     delta += more
-    raised = bound.copy()
+    raised = np.empty(d)
+    for j in range(d):
+        raised[j] = bound[j]
     for j in range(d):
         total += held[j]
         scales += delta * metric[j] * metric[j]
