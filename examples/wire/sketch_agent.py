@@ -51,6 +51,11 @@ def jacobi(rows: Rows) -> Rows:
     return [row for row in rows if dot(row, row) > least]
 
 
+def leading(rows: Rows, most: int) -> tuple[Rows, float]:
+    """Return at most ``most`` of orthogonal rows, largest first, and the square of the next."""
+    return rows[:most], dot(rows[most], rows[most]) if len(rows) > most else 0.0
+
+
 def lowered(rows: Rows, most: int) -> tuple[Rows, float]:
     """Return at most ``most`` of orthogonal rows, and what was taken from all their squares."""
     delta = dot(rows[most], rows[most]) if len(rows) > most else 0.0
@@ -293,7 +298,9 @@ class LeanAgent(SketchAgent):
         held = [sum(row[j] ** 2 for row in self.rows) for j in range(d)]
         metric = [math.sqrt(ridge + h) for h in held]
         divided = [[a / m for a, m in zip(row, metric, strict=True)] for row in self.rows]
-        rows, delta = lowered(jacobi(divided), self.largest_size() - 1)
+        whole = self.params.get("rows") == "whole"
+        cut = leading if whole else lowered
+        rows, delta = cut(jacobi(divided), self.largest_size() - 1)
         count = len(rows)
         if budget is not None and rows:
             step, room, count = step_for(charge, len(rows), d), budget - 112 - 5 * d, 0
@@ -302,8 +309,8 @@ class LeanAgent(SketchAgent):
                 room -= (1 + math.ceil(math.log2(largest / step + 1.5))) * d / 8 + 1
                 count += room >= 0
             count = max(1, count)
-        rows, more = lowered(rows, count)
-        delta += more
+        rows, more = cut(rows, count)
+        delta = max(delta, more) if whole else delta + more
         kept = [[a * m for a, m in zip(row, metric, strict=True)] for row in rows]
         gone = max(0.0, sum(held) - trace(kept)) if delta else 0.0
         loss = [delta * m * m for m in metric]

@@ -27,6 +27,7 @@ class Plan:
     corrected: bool = True
     rounds: bool = False
     room: float | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def cut(plan: Plan, parcel: Parcel, rows: int) -> tuple[Parcel, Array]:
     g, U, a = spectrum(plan, parcel.G)
     delta = g[rows] if len(g) > rows else 0.0
     left = np.maximum(g[:rows] - delta, 0.0)
+    left = np.where(left > 0.0, g[:rows], 0.0) if plan.whole else left
     S = (np.sqrt(left)[:, None] * U[:rows] * np.sqrt(a))[left > 1e-13 * g.max(initial=1e-300)]
     if delta == 0.0:
         return parcel, S

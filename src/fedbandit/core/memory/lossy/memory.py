@@ -52,6 +52,7 @@ class LossyMemory:
     ``rounds``: rows are rounded for sending (``lossy.fitted``), and with a ``budget`` no message is
     longer than that many bytes. Pending data is cut once it has ``buffer`` rows. The server keeps
     fewer than ``server_size`` rows; with d + 1 it keeps the matrix S^T S of all it was sent.
+    ``whole``: the rows of a message are as long as they were, not shrunk (see ``lossy.summary``).
 
     ``corrected``: theta is solved for with what is missing on average, and the error of cutting and
     rounding times an estimate theta' is subtracted from the moment (see ``SketchMemory``).
@@ -67,6 +68,7 @@ class LossyMemory:
     rounds: bool = False
     budget: int | None = None
     longest: float = inf
+    whole: bool = False
 
     @property
     def combines_rounded(self) -> bool:
@@ -151,6 +153,7 @@ class LossyMemory:
     ) -> LossyRows | Fitted:
         """Return as many rows as a message holds, without faint ones, and rounded."""
         leading = whole.leading(self.size, self.ridge)
+        leading = leading.made_whole() if self.whole else leading
         count = len(leading.rows)
         if not self.rounds:
             return leading.kept(count)

@@ -6,9 +6,11 @@ Both say, with w = ``weight`` and c = ``bound`` (d),
 
 so that V = w S^T S + diag(ridge + c) is never below ridge I + X^T X. Where c comes from:
 
-- **Cutting.** Let A = diag(a) with any a_j > 0. Frequent Directions on the rows of S A^-1/2 keeps m
-  rows and subtracts delta, the square of row m + 1, from their squares. What is lost there is at
-  most delta I, so the loss E of S^T S has 0 <= E <= delta A, and c grows by w delta a. Here
+- **Cutting.** Let A = diag(a) with any a_j > 0. Of the orthogonal rows of S A^-1/2 the m longest
+  are kept; with delta the square of row m + 1, what is lost there is at most delta I, so the loss
+  E of S^T S has 0 <= E <= delta A, and c grows by w delta a. Rows that are cut again and again are
+  shrunk as well: delta is subtracted from the squares of those that are kept (Frequent Directions),
+  which loses no more than delta in any direction either, and bounds the sum of all deltas. Here
   a_j = ridge + (S^T S)_jj: a coordinate loses in proportion to what it holds. The paper's a = 1
   drops a feature first that was played once among thousands. If a coordinate was never played, row
   and column j of E vanish, so c_j stays 0.
@@ -210,7 +212,7 @@ class Leading:
     """The leading rows of ``source`` divided by ``metric``, the square roots of a (d).
 
     ``rows`` are orthogonal, largest first, with squares ``squares``; ``delta`` was subtracted from
-    these. ``held`` is the diagonal of S^T S.
+    these, unless they are ``whole``. ``held`` is the diagonal of S^T S.
     """
 
     source: LossyRows | LossyGram
@@ -219,15 +221,25 @@ class Leading:
     delta: float
     metric: Array
     held: Array
+    whole: bool = False
+
+    def made_whole(self) -> Leading:
+        """Return the same rows as long as they were before ``delta`` was subtracted."""
+        squares = self.squares + self.delta
+        rows = self.rows * np.sqrt(squares / self.squares)[:, None]
+        return replace(self, rows=rows, squares=squares, whole=True)
 
     def kept(self, count: int) -> LossyRows:
         """Return the first ``count`` rows, and the loss of the others in the bound. Cost O(k d)."""
         source, rows, delta = self.source, self.rows, self.delta
         if count < len(rows):
             more = float(self.squares[count:].max())
-            longer = np.flatnonzero(self.squares[:count] > more)
-            rows = rows[longer] * np.sqrt(1.0 - more / self.squares[longer])[:, None]
-            delta += more
+            if self.whole:
+                rows, delta = rows[:count], max(delta, more)
+            else:
+                longer = np.flatnonzero(self.squares[:count] > more)
+                rows = rows[longer] * np.sqrt(1.0 - more / self.squares[longer])[:, None]
+                delta += more
         rows = rows * self.metric
         if delta == 0.0:
             kept = LossyRows(rows, source.bound, source.lost, source.weight)
