@@ -78,7 +78,7 @@ def test_the_upload_before_it_is_rounded(shown: dict[str, Any], agent: fb.Agent)
     held = (rows * rows).sum(axis=0)
     close(held, shown["h"])
     close(np.linalg.svd(rows / np.sqrt(RIDGE + held), compute_uv=False) ** 2, shown["g"])
-    kept = nothing_lost(rows).leading(3, RIDGE).kept(2)
+    kept = nothing_lost(rows).leading(3, RIDGE).made_whole().kept(2)
     close(kept.rows * signs(kept.rows, shown["rows"]), shown["rows"])
     close(kept.lost, shown["lost_cut"])
     close(kept.bound, shown["c_cut"])
@@ -140,8 +140,9 @@ def cut_by_page(rows: Any, most: int, *, whole: bool) -> tuple[Any, Any, float]:
     g = np.append(values**2, np.zeros(most + 1))
     if g[most] == 0.0:
         return values[:, None] * vectors * np.sqrt(a), 0.0 * a, 0.0
-    left = g[:most] - (0.0 if whole else g[most])
-    kept = np.sqrt(left)[:, None] * vectors[:most] * np.sqrt(a)
+    kept = np.sqrt(g[:most])[:, None] * vectors[:most] * np.sqrt(a)
+    if not whole or (g[most] * a).sum() > len(a) * ((rows * rows).sum() - (kept * kept).sum()):
+        kept = np.sqrt(g[:most] - g[most])[:, None] * vectors[:most] * np.sqrt(a)
     gone = max(0.0, (rows * rows).sum() - (kept * kept).sum())
     add = g[most] * a if (g[most] * a).sum() <= len(a) * gone else np.full(len(a), gone)
     return kept, np.where(held > 0.0, add, 0.0), gone

@@ -51,11 +51,6 @@ def jacobi(rows: Rows) -> Rows:
     return [row for row in rows if dot(row, row) > least]
 
 
-def leading(rows: Rows, most: int) -> tuple[Rows, float]:
-    """Return at most ``most`` of orthogonal rows, largest first, and the square of the next."""
-    return rows[:most], dot(rows[most], rows[most]) if len(rows) > most else 0.0
-
-
 def lowered(rows: Rows, most: int) -> tuple[Rows, float]:
     """Return at most ``most`` of orthogonal rows, and what was taken from all their squares."""
     delta = dot(rows[most], rows[most]) if len(rows) > most else 0.0
@@ -298,9 +293,10 @@ class LeanAgent(SketchAgent):
         held = [sum(row[j] ** 2 for row in self.rows) for j in range(d)]
         metric = [math.sqrt(ridge + h) for h in held]
         divided = [[a / m for a, m in zip(row, metric, strict=True)] for row in self.rows]
-        whole = self.params.get("rows") == "whole"
-        cut = leading if whole else lowered
-        rows, delta = cut(jacobi(divided), self.largest_size() - 1)
+        whole = jacobi(divided)
+        rows, delta = lowered(whole, self.largest_size() - 1)
+        if self.params.get("rows") == "whole":
+            rows = whole[: len(rows)]
         count = len(rows)
         if budget is not None and rows:
             step, room, count = step_for(charge, len(rows), d), budget - 112 - 5 * d, 0
@@ -309,9 +305,14 @@ class LeanAgent(SketchAgent):
                 room -= (1 + math.ceil(math.log2(largest / step + 1.5))) * d / 8 + 1
                 count += room >= 0
             count = max(1, count)
-        rows, more = cut(rows, count)
-        delta = max(delta, more) if whole else delta + more
+        rows, delta = lowered(whole, min(count, self.largest_size() - 1))
         kept = [[a * m for a, m in zip(row, metric, strict=True)] for row in rows]
+        if self.params.get("rows") == "whole":
+            longer = [
+                [a * m for a, m in zip(row, metric, strict=True)] for row in whole[: len(rows)]
+            ]
+            if delta * sum(m * m for m in metric) <= d * (sum(held) - trace(longer)):
+                kept = longer
         gone = max(0.0, sum(held) - trace(kept)) if delta else 0.0
         loss = [delta * m * m for m in metric]
         if sum(loss) > d * gone:

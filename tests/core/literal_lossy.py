@@ -79,7 +79,11 @@ def cut(plan: Plan, parcel: Parcel, rows: int) -> tuple[Parcel, Array]:
     g, U, a = spectrum(plan, parcel.G)
     delta = g[rows] if len(g) > rows else 0.0
     left = np.maximum(g[:rows] - delta, 0.0)
-    left = np.where(left > 0.0, g[:rows], 0.0) if plan.whole else left
+    dropped = np.sum(g[rows:, None] * U[rows:] ** 2 * a) + np.sum(
+        np.where(left > 0.0, 0.0, g[:rows])[:, None] * U[:rows] ** 2 * a
+    )
+    if plan.whole and delta * np.sum(a) <= plan.d * dropped:
+        left = np.where(left > 0.0, g[:rows], 0.0)
     S = (np.sqrt(left)[:, None] * U[:rows] * np.sqrt(a))[left > 1e-13 * g.max(initial=1e-300)]
     if delta == 0.0:
         return parcel, S

@@ -10,7 +10,8 @@ so that V = w S^T S + diag(ridge + c) is never below ridge I + X^T X. Where c co
   are kept; with delta the square of row m + 1, what is lost there is at most delta I, so the loss
   E of S^T S has 0 <= E <= delta A, and c grows by w delta a. Rows that are cut again and again are
   shrunk as well: delta is subtracted from the squares of those that are kept (Frequent Directions),
-  which loses no more than delta in any direction either, and bounds the sum of all deltas. Here
+  which loses no more than delta in any direction either, and bounds the sum of all deltas. Rows of
+  a message may stay ``whole``, unless delta a adds up to more than d times what is lost. Here
   a_j = ridge + (S^T S)_jj: a coordinate loses in proportion to what it holds. The paper's a = 1
   drops a feature first that was played once among thousands. If a coordinate was never played, row
   and column j of E vanish, so c_j stays 0.
@@ -237,9 +238,9 @@ class Leading:
             if self.whole:
                 rows, delta = rows[:count], max(delta, more)
             else:
-                longer = np.flatnonzero(self.squares[:count] > more)
-                rows = rows[longer] * np.sqrt(1.0 - more / self.squares[longer])[:, None]
-                delta += more
+                rows, delta = _shrunk(rows[:count], self.squares[:count], more), delta + more
+        if self.whole and not self._spread(rows, delta):
+            rows = _shrunk(rows, self.squares[: len(rows)], delta)
         rows = rows * self.metric
         if delta == 0.0:
             kept = LossyRows(rows, source.bound, source.lost, source.weight)
@@ -249,12 +250,25 @@ class Leading:
             kept = LossyRows(rows, bound, source.lost + gone, source.weight)
         return trusted(kept) if source.trusted else kept
 
+    def _spread(self, rows: Array, delta: float) -> bool:
+        """Say whether whole rows lose enough that delta a adds up to no more than d times that."""
+        scales = self.metric * self.metric
+        gone = float(self.held.sum() - row_products(rows, rows * scales).sum())
+        return delta * float(scales.sum()) <= len(scales) * gone
+
     def _loss(self, delta: float, gone: float) -> Array:
         """Bound E, whose trace is ``gone``: by delta a, or by its trace if that adds up to less."""
         scales = delta * self.metric * self.metric
         if scales.sum() > len(scales) * gone:
             scales = np.full(len(scales), gone)
         return np.where(self.held > 0.0, scales, 0.0)
+
+
+def _shrunk(rows: Array, squares: Array, delta: float) -> Array:
+    """Return the rows whose squares are above delta, with delta subtracted from these."""
+    longer = np.flatnonzero(squares > delta)
+    shorter: Array = rows[longer] * np.sqrt(1.0 - delta / squares[longer])[:, None]
+    return shorter
 
 
 def _leading(
