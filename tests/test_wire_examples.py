@@ -141,7 +141,7 @@ def cut_by_page(rows: Any, most: int, *, whole: bool) -> tuple[Any, Any, float]:
     if g[most] == 0.0:
         return values[:, None] * vectors * np.sqrt(a), 0.0 * a, 0.0
     kept = np.sqrt(g[:most])[:, None] * vectors[:most] * np.sqrt(a)
-    if not whole or (g[most] * a).sum() > len(a) * ((rows * rows).sum() - (kept * kept).sum()):
+    if not whole or (g[most] * a).sum() > 2 * ((rows * rows).sum() - (kept * kept).sum()):
         kept = np.sqrt(g[:most] - g[most])[:, None] * vectors[:most] * np.sqrt(a)
     gone = max(0.0, (rows * rows).sum() - (kept * kept).sum())
     add = g[most] * a if (g[most] * a).sum() <= len(a) * gone else np.full(len(a), gone)

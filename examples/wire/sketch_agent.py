@@ -311,7 +311,7 @@ class LeanAgent(SketchAgent):
             longer = [
                 [a * m for a, m in zip(row, metric, strict=True)] for row in whole[: len(rows)]
             ]
-            if delta * sum(m * m for m in metric) <= d * (sum(held) - trace(longer)):
+            if delta * sum(m * m for m in metric) <= 2 * (sum(held) - trace(longer)):
                 kept = longer
         gone = max(0.0, sum(held) - trace(kept)) if delta else 0.0
         loss = [delta * m * m for m in metric]

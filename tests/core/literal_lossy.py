@@ -82,7 +82,7 @@ def cut(plan: Plan, parcel: Parcel, rows: int) -> tuple[Parcel, Array]:
     dropped = np.sum(g[rows:, None] * U[rows:] ** 2 * a) + np.sum(
         np.where(left > 0.0, 0.0, g[:rows])[:, None] * U[:rows] ** 2 * a
     )
-    if plan.whole and delta * np.sum(a) <= plan.d * dropped:
+    if plan.whole and delta * np.sum(a) <= 2 * dropped:
         left = np.where(left > 0.0, g[:rows], 0.0)
     S = (np.sqrt(left)[:, None] * U[:rows] * np.sqrt(a))[left > 1e-13 * g.max(initial=1e-300)]
     if delta == 0.0:

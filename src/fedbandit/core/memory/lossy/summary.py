@@ -11,7 +11,9 @@ so that V = w S^T S + diag(ridge + c) is never below ridge I + X^T X. Where c co
   E of S^T S has 0 <= E <= delta A, and c grows by w delta a. Rows that are cut again and again are
   shrunk as well: delta is subtracted from the squares of those that are kept (Frequent Directions),
   which loses no more than delta in any direction either, and bounds the sum of all deltas. Rows of
-  a message may stay ``whole``, unless delta a adds up to more than d times what is lost. Here
+  a message may stay ``whole``, if what is lost is spread evenly: where delta a adds up to at most
+  twice that, - diag(missing) <= E - diag(missing) <= diag(missing), so that correcting with an
+  estimate (``LossyMemory``) does not overshoot. Here
   a_j = ridge + (S^T S)_jj: a coordinate loses in proportion to what it holds. The paper's a = 1
   drops a feature first that was played once among thousands. If a coordinate was never played, row
   and column j of E vanish, so c_j stays 0.
@@ -30,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -40,6 +42,9 @@ from fedbandit.core.memory.lossy.reading import LossyGramReading, LossyReading
 from fedbandit.core.memory.summary import trusted
 
 S = TypeVar("S", "LossyRows", "LossyGram")
+
+EVEN: Final = 2.0
+"""Rows of a message stay whole if delta a adds up to at most this multiple of what is lost."""
 
 
 class Sent(Protocol):
@@ -251,10 +256,10 @@ class Leading:
         return trusted(kept) if source.trusted else kept
 
     def _spread(self, rows: Array, delta: float) -> bool:
-        """Say whether whole rows lose enough that delta a adds up to no more than d times that."""
+        """Say whether whole rows lose evenly: delta a adds up to at most ``EVEN`` times the loss."""
         scales = self.metric * self.metric
         gone = float(self.held.sum() - row_products(rows, rows * scales).sum())
-        return delta * float(scales.sum()) <= len(scales) * gone
+        return delta * float(scales.sum()) <= EVEN * gone
 
     def _loss(self, delta: float, gone: float) -> Array:
         """Bound E, whose trace is ``gone``: by delta a, or by its trace if that adds up to less."""
