@@ -129,7 +129,7 @@ def gap_of(c: Any, lost: float) -> Any:
     return lost * c / c.sum() if c.sum() else 0.0 * c
 
 
-def cut_by_page(rows: Any, most: int, *, whole: bool) -> tuple[Any, Any, float]:
+def cut_by_page(rows: Any, most: int, *, whole: bool, even: float = 2.0) -> tuple[Any, Any, float]:
     """Return the rows that cutting keeps, and what it adds to c and to lost."""
     held = (rows * rows).sum(axis=0)
     a = RIDGE + held
@@ -141,7 +141,7 @@ def cut_by_page(rows: Any, most: int, *, whole: bool) -> tuple[Any, Any, float]:
     if g[most] == 0.0:
         return values[:, None] * vectors * np.sqrt(a), 0.0 * a, 0.0
     kept = np.sqrt(g[:most])[:, None] * vectors[:most] * np.sqrt(a)
-    if not whole or (g[most] * a).sum() > 2 * ((rows * rows).sum() - (kept * kept).sum()):
+    if not whole or (g[most] * a).sum() > even * ((rows * rows).sum() - (kept * kept).sum()):
         kept = np.sqrt(g[:most] - g[most])[:, None] * vectors[:most] * np.sqrt(a)
     gone = max(0.0, (rows * rows).sum() - (kept * kept).sum())
     add = g[most] * a if (g[most] * a).sum() <= len(a) * gone else np.full(len(a), gone)
@@ -173,12 +173,12 @@ class Page:
         new = (self.rows**2).sum() + self.lost
         most = max(new + self.seen, RIDGE)
         charge = 0.01 * RIDGE * (new / most) * (RIDGE / most) ** 0.25
-        rows, add, gone = cut_by_page(self.rows, self.size - 1, whole=self.whole)
+        rows, add, gone = cut_by_page(self.rows, self.size - 1, whole=self.whole, even=1e300)
         first = 0.9 * np.sqrt(12 * charge / (11 * (np.sqrt(len(rows)) + np.sqrt(self.d)) ** 2))
         bits = 1 + np.ceil(np.log2(np.abs(rows).max(axis=1) / first + 1.5))
         fits = max(1, int((np.cumsum(self.d * bits / 8 + 1) <= self.room).sum()))
-        if fits < len(rows):
-            rows, add, gone = cut_by_page(self.rows, fits, whole=self.whole)
+        left = fits if fits < len(rows) else self.size - 1
+        rows, add, gone = cut_by_page(self.rows, left, whole=self.whole)
         c, lost = self.c + add, self.lost + gone
         step = 0.9 * np.sqrt(12 * charge / (11 * (np.sqrt(len(rows)) + np.sqrt(self.d)) ** 2))
         tried = upper_half(step)
