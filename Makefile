@@ -3,7 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test test-browser test-engines notebooks site dist open-bandit bench chaos load clean
+.PHONY: quickstart demo test test-browser test-engines notebooks site dist open-bandit bench chaos load clean
+
+quickstart: .venv/ready ## coordinator, three agents, sidecar and board on this machine
+	$(BIN)/fedbandit quickstart
 
 demo: .venv/ready ## a short reproduction of the paper, into demo/
 	$(BIN)/fedbandit reproduce --quick --jobs $(JOBS) --out demo

@@ -4,7 +4,8 @@
 one or five lie. A liar uploads as often and for as many observations as an honest agent, and every
 upload passes the coordinator's door: arms along theta, as it was last told, and rewards of -R. It
 lies for the first three quarters of the run, so that the last one shows what is left. It knows the
-true theta, and the defence: it sends the worst lie that is let in.
+true theta, and the defence: it sends the worst lie that is let in. With ``--lost`` liars of lean
+say that they have lost all arms, evenly, with the longest moment that the door lets in.
 
 The *lead* is the reward of the fleet of honest agents above that of Random in the same rounds;
 a loss of 0 % is as good as without liars, 100 % is no better than Random.
@@ -20,8 +21,12 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array, inverse_square
 from fedbandit.core.memory.lossy.fitted import fitted
-from fedbandit.core.memory.lossy.summary import nothing_lost
+from fedbandit.core.memory.lossy.memory import LossyMemory
+from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
+from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.errors import InvalidMessage
+from fedbandit.service.merging.influence import restrained
 from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.groups import as_told, told_moment
 from fedbandit.service.models.model import Served, new_model
@@ -78,6 +83,25 @@ def largest_lie(guard: "Defence", theta: Array, count: int) -> fb.Upload:
         else:
             high = middle
     return lie(guard.recipe, theta, count, low)
+
+
+def lost_lie(served: Served, theta: Array, count: int) -> fb.Upload:
+    """Return ``count`` observations that were lost, with the longest moment that is let in."""
+    d, u = len(theta), theta / (float(np.linalg.norm(theta)) or 1.0)
+    lost = 0.98 * count
+    summary = fitted(LossyRows(np.zeros((0, d)), np.full(d, 0.9 * lost), lost), 1e-3)
+    low, high, best = 0.0, 8.0, lie(served.recipe, theta, count)
+    for _ in range(12):
+        middle = (low + high) / 2.0
+        moment = short_vector(-middle * count * u)
+        tried = fb.Upload(0, fb.Statistics(summary, moment, count))
+        try:
+            _pass(served, tried)
+        except InvalidMessage:
+            high = middle
+        else:
+            low, best = middle, tried
+    return best
 
 
 class Defence:
@@ -202,8 +226,9 @@ def play(
     defence: Callable[[fb.Recipe], Defence],
     seed: int,
     own: bool,
+    lost: bool,
 ) -> Outcome:
-    """Play one run; ``own``: every agent's arms lie in a subspace of its own."""
+    """Play one run; ``own``: arms of every agent lie in a subspace of its own; ``lost``: above."""
     spectrum, subspaces = ("low-rank", "own") if own else ("isotropic", "shared")
     world = Synthetic(
         dimension=dimension,
@@ -228,23 +253,28 @@ def play(
             crowd[i].due = max(1, int(np.mean(counts[-50:]))) if counts else 1
             count = crowd[i].round()
             if count:
-                upload = largest_lie(guard, world.theta, count)
-                _pass(served, upload)
+                if lost and isinstance(recipe.parts.memory, LossyMemory):
+                    told = lost_lie(served, world.theta, count)
+                else:
+                    told = largest_lie(guard, world.theta, count)
+                upload = _pass(served, told)
                 result.lies += 1
                 result.held_back += not guard.merge(i, upload)
             continue
         sent = agent.observe(arm, this.rewards[arm])
         if sent is not None:
             counts.append(sent.count)
-            upload = fb.Upload(0, sent.statistics)
-            _pass(served, upload)  # what is held back is lost here; a coordinator's agents wait
+            upload = _pass(served, fb.Upload(0, sent.statistics))
+            # what is held back is lost here; a coordinator's agents wait
             result.honest_held_back += not guard.merge(i, upload)
             agent.receive(guard.download())
     return result
 
 
-def _pass(served: Served, upload: fb.Upload) -> None:
+def _pass(served: Served, upload: fb.Upload) -> fb.Upload:
+    """Return what a coordinator makes of an upload; raise InvalidMessage if it refuses it."""
     check_sync(served, wire.Sync(served.model.fingerprint, bytes(16), 1, upload))
+    return restrained(served, upload)
 
 
 def recipes(d: int) -> dict[str, fb.Recipe]:
@@ -266,9 +296,20 @@ DEFENCES: dict[str, Callable[[fb.Recipe], Defence]] = {
 }
 
 
-def rows(dimension: int, rounds: int, seeds: int, names: list[str], *, own: bool) -> Iterator[str]:
+def rows(
+    dimension: int,
+    rounds: int,
+    seeds: int,
+    names: list[str],
+    *,
+    only: list[str],
+    own: bool,
+    lost: bool,
+) -> Iterator[str]:
     """Yield a line for each recipe, defence and number of liars."""
     for name, recipe in recipes(dimension).items():
+        if name not in only:
+            continue
         base: Array | None = None
         for how in names:
             for liars in (0, 1, 5):
@@ -281,6 +322,7 @@ def rows(dimension: int, rounds: int, seeds: int, names: list[str], *, own: bool
                         defence=DEFENCES[how],
                         seed=seed,
                         own=own,
+                        lost=lost,
                     )
                     for seed in range(seeds)
                 ]
@@ -289,9 +331,9 @@ def rows(dimension: int, rounds: int, seeds: int, names: list[str], *, own: bool
                 quarters = lead.reshape(4, -1).mean(axis=1) / honest
                 if base is None:
                     base = quarters
-                lost = 100.0 * (1.0 - quarters / base)
+                by_quarter = 100.0 * (1.0 - quarters / base)
                 all_lost = 100.0 * (1.0 - quarters.sum() / base.sum())
-                worst = " ".join(f"{each:6.1f}" for each in lost)
+                worst = " ".join(f"{each:6.1f}" for each in by_quarter)
                 held = sum(each.held_back for each in runs)
                 sent = sum(each.lies for each in runs)
                 wrong = sum(each.honest_held_back for each in runs)
@@ -309,9 +351,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--defences", default=",".join(DEFENCES))
     parser.add_argument("--own", action="store_true", help="agents with arms of their own")
+    parser.add_argument("--lost", action="store_true", help="liars of lean that lost all arms")
+    parser.add_argument("--recipes", default=",".join(recipes(2)))
     given = parser.parse_args()
-    names = given.defences.split(",")
-    for line in rows(given.dimension, given.rounds, given.seeds, names, own=given.own):
+    names, only = given.defences.split(","), given.recipes.split(",")
+    sizes = given.dimension, given.rounds, given.seeds
+    for line in rows(*sizes, names, only=only, own=given.own, lost=given.lost):
         print(line, flush=True)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbandit.logs import LogWriter
+from fedbandit.logs import LogTo, LogWriter
 from fedbandit.logs.records import Decided, LoggedAction
 
 PRODUCTS: tuple[dict[str, Any], ...] = (
@@ -86,7 +86,8 @@ def write_log(out: Path, *, many: int, seed: int) -> None:
         LoggedAction(id=each["id"], features={k: v for k, v in each.items() if k != "id"})
         for each in PRODUCTS
     ]
-    log = LogWriter(out, agent="shop", clock=lambda: 0.0)
+    everything = LogTo(out, total_bytes=2**50)  # the writer deletes the oldest files beyond that
+    log = LogWriter(everything, agent="shop", clock=lambda: 0.0)
     for number, visit in enumerate(visits(rng, many)):
         log.decided(
             Decided(

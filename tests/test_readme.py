@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hatch_build import long_description
 
 from fedbandit.cli.catalogue import COMMANDS
 from fedbandit.cli.guidance.completion import options_of
@@ -70,3 +71,20 @@ def test_files_that_the_docs_name_exist() -> None:
         for name in re.findall(r"`(\w+/[\w/]+\.py)`", page.read_text(encoding="utf-8")):
             places = (root, root / "src/fedbandit", *root.glob("examples/*/"))
             assert any((place / name).exists() for place in places), name
+
+
+def test_the_long_description_has_no_link_to_a_file_beside_it() -> None:
+    alone = long_description(README, repository=None)
+    assert "](" not in alone.replace("](http", "")
+    assert "images/" not in alone
+    assert "agents (docs/agents.md)" in alone
+    home = "https://example.org/fedbandit"
+    linked = long_description(README, repository=home)
+    shown = re.findall(r"\]\(([^)]+)\)", linked)
+    assert len(shown) == len(re.findall(r"\]\(([^)]+)\)", README))
+    assert {link.startswith(f"{home}/") for link in shown} == {True}
+    assert f"]({home}/raw/main/docs/images/frontier.png)" in linked
+    for text in (alone, linked):
+        assert "<!--" not in text
+        code = re.compile(r"```.*?```", flags=re.DOTALL)
+        assert code.findall(text) == code.findall(README)

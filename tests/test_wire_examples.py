@@ -11,9 +11,10 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.kernels.rounding import rounded_to
-from fedbandit.core.memory.lossy.fitted import Fitted, step_for, upload_charge
-from fedbandit.core.memory.lossy.summary import missing, nothing_lost
+from fedbandit.core.kernels.linalg import missing
+from fedbandit.core.kernels.rounding import rounded_to, step_for
+from fedbandit.core.memory.lossy.fitted import Fitted, upload_charge
+from fedbandit.core.memory.lossy.summary import nothing_lost
 from fedbandit.wire.bits import packed
 
 PAGE = (Path(__file__).parent.parent / "docs" / "wire.md").read_text("utf-8")

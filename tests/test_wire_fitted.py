@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.memory.lossy.fitted import Fitted
+from fedbandit.core.memory.lossy.fitted import Fitted, fitted
+from fedbandit.core.memory.lossy.summary import nothing_lost
 from fedbandit.errors import InvalidMessage
 from fedbandit.wire.bits import packed, unpacked
 
@@ -96,3 +97,13 @@ def test_rows_of_another_dimension_are_refused_before_they_are_unpacked() -> Non
         finally:
             tracemalloc.stop()
         assert peak <= 4 * len(data)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_rows_that_are_no_numbers_are_not_rounded_for_ever(odd: float) -> None:
+    rows = np.ones((2, 3))
+    with pytest.raises(InvalidMessage, match="not finite"):
+        fitted(nothing_lost(rows), odd)
+    rows[1, 2] = odd
+    with pytest.raises(InvalidMessage, match="not finite"):
+        fitted(nothing_lost(rows), 0.01)

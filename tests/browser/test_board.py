@@ -3,12 +3,14 @@
 import re
 from typing import Literal
 
+import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+import fedbandit as fb
 from tests.browser.conftest import Stage
-from tests.service.running import running
+from tests.service.running import make_model, make_token, running
 
 pytestmark = pytest.mark.browser
 PATIENCE = 30_000
@@ -127,6 +129,41 @@ def test_everyone_can_use_it(
     expect(page.locator("#link")).to_have_text("Connection lost", timeout=PATIENCE)
     check(page)
     context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_shadow_mode_is_shown_once_agents_tell_of_it(
+    browser: Browser, stage: Stage, scheme: Literal["light", "dark"]
+) -> None:
+    name = f"trial-{scheme}"
+    make_model(stage.url, name, fb.FedLinUCB(dimension=4, agents=2))
+    agreements = [shadowed(stage, name, f"till-{k}", seed=k) for k in range(2)]
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    sign_in(page, stage)
+    open_model(page, name)
+    shadow = page.get_by_role("region", name="Shadow mode", exact=True)
+    expect(shadow).to_contain_text("2 agents in shadow mode", timeout=PATIENCE)
+    expect(shadow.get_by_role("img", name=re.compile("^Gain over the rule"))).to_be_visible()
+    rows = shadow.get_by_role("row")
+    expect(rows).to_have_count(3)
+    for k, agreement in enumerate(agreements):
+        expect(rows.filter(has_text=f"till-{k}")).to_contain_text(f"{100 * agreement:.1f} %")
+    check(page)
+    context.close()
+
+
+def shadowed(stage: Stage, model: str, agent: str, *, seed: int) -> float:
+    """Let an agent shadow a rule that picks at random; return how often it agreed."""
+    rng, token = np.random.default_rng(seed), make_token(stage.url, model=model, agent=agent)
+    with fb.connect(stage.address, model=model, agent=agent, token=token) as connected:
+        for _ in range(600):
+            arms = rng.uniform(0.0, 1.0, (3, 4)) * [1.0, 0.1, 0.1, 0.1]
+            baseline = int(rng.integers(3))
+            decision = connected.decide(arms, baseline=baseline, baseline_probability=1 / 3)
+            connected.reward(decision.id, float(rng.random() < arms[decision.index, 0]))
+        connected.sync(everything=True)
+        return connected.status().shadow.agreement
 
 
 def check(page: Page) -> None:

@@ -16,6 +16,7 @@ import fedbandit as fb
 from fedbandit.errors import FedbanditError, InvalidArms, InvalidParameter
 from fedbandit.features import Encoder, Features, features_from
 from fedbandit.features.hashed import arm_of, features_of
+from fedbandit.features.seen import LONGEST
 
 D = 64
 SHOP = Features({"price": "0..2000", "user.age": "centre 40 scale 20", "zip": "category"}, id=True)
@@ -95,6 +96,22 @@ def test_what_does_not_fit_is_counted_by_name() -> None:
     assert report.missing == {"price": 2, "size": 2, "colour": 1}
     end = Encoder(spec, D).encode({}, [{"price": 10, "colour": "red"}])
     assert_array_equal(encoder.encode({}, [{"price": 12, "colour": "red"}]).arms, end.arms)
+
+
+def test_what_people_write_does_not_fill_the_memory() -> None:
+    """Words that nobody declared, and long texts, are counted, and not kept for ever."""
+    encoder = Encoder(Features({"colour": ["red"], "note": "category"}), D)
+    for turn in range(1_200):
+        note = f"{turn:0300}" if turn % 2 else "short"
+        encoder.encode({f"{turn:0300}": 2.0}, [{"colour": f"pink {turn}", "note": note}])
+    report = encoder.report()
+    assert sum(report.not_among.values()) == 1_200
+    assert len(report.not_among) == 1_001
+    assert report.not_among["colour"] == 200
+    assert max(map(len, encoder.terms())) <= 2 * LONGEST + 3
+    assert "note=short" in encoder.terms()
+    encoder.encode({}, [{"colour": "x" * 10**6}])
+    assert encoder.report().not_among["colour"] == 201
 
 
 def test_collisions_are_those_of_counting_by_hand() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbandit.errors import InvalidArms
-from fedbandit.features.hashed import arm_of, features_of, unscaled_arm
+from fedbandit.features.hashed import arm_of, features_of, unscaled_arms
 
 WORD = 2**64
 
@@ -104,7 +104,8 @@ def test_inner_products_are_kept_on_average_over_names() -> None:
         one = features_of({f"shared{i}": 1.0, f"one{i}": 2.0}, field="a")
         other = features_of({f"shared{i}": 1.0, f"other{i}": 2.0}, field="a")
         nothing = features_of({}, field="c")
-        found.append(unscaled_arm(nothing, one, d) @ unscaled_arm(nothing, other, d))
+        first, second = unscaled_arms(nothing, [one, other], d)
+        found.append(first @ second)
     constant_and_shared = 1.0 + 1.0
     assert abs(np.mean(found) - constant_and_shared) < 5 * np.std(found) / 4000**0.5
     assert np.std(found) < 2.0

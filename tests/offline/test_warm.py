@@ -60,6 +60,20 @@ def test_a_log_is_merged_once_and_a_longer_one_from_where_it_stopped(
     assert store.model("shop").count == 2500
 
 
+def test_a_log_that_holds_one_that_was_merged_is_not_merged_twice(events: list[Event]) -> None:
+    """In the wrong order, or from an earlier beginning."""
+    store = store_with(RECIPE, MemoryStore(Place()))
+    assert merged(store, events[1500:]).new == 1000
+    with pytest.raises(DataError, match=r"event 1,501 is the first of a log that was merged"):
+        merged(store, events)
+    assert store.model("shop").count == 1000 + 1000  # whole blocks before that one
+    with pytest.raises(DataError, match=r"event 1,501 is the first of a log that was merged"):
+        merged(store, events)
+    assert store.model("shop").count == 2000
+    assert merged(store, events[:1500]).new == 500
+    assert store.model("shop").count == 2500
+
+
 def test_what_is_learned_is_the_sum_over_the_log(events: list[Event]) -> None:
     store = store_with(RECIPE, MemoryStore(Place()))
     merged(store, events)

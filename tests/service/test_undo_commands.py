@@ -68,6 +68,18 @@ def test_a_model_whose_limits_are_known_gets_no_advice(capsys: Capture) -> None:
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("agents", "groups", "said"), [(9, "", ""), (50, "", "--groups 25"), (50, "--groups 24", "")]
+)
+def test_groups_are_advised_where_there_are_agents_for_them(
+    capsys: Capture, agents: int, groups: str, said: str
+) -> None:
+    run(f"model create news --dimension 4 --sketch-size 2 --agents {agents} {groups}")
+    told = capsys.readouterr().err
+    assert said in told
+    assert ("--groups" in told) == bool(said)
+
+
 def test_a_model_is_rolled_back(store: str, capsys: Capture) -> None:
     run(f"{CREATE} --snapshot-every 1e-9")
     send(store, "phone", 1, 2, 3, 4)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from threading import RLock
 
+from msgspec import structs
+
 from fedbandit.errors import InvalidParameter, unknown
 from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.history import History, Part, Snapshot
@@ -30,7 +32,7 @@ from fedbandit.service.storage.contract import (
     Token,
     TooManyTokens,
 )
-from fedbandit.wire import Limits
+from fedbandit.wire import Limits, ShadowSums
 
 
 @dataclass
@@ -244,6 +246,12 @@ class MemoryStore:
         found = self._place.models.get(model)
         return MergedUploads() if found is None else found.merged.get(agent, MergedUploads())
 
+    def shadows(self, model: str) -> list[ShadowSums]:
+        with self._place.lock:
+            merged = self._place.models[model].merged if model in self._place.models else {}
+            told = [each for _, each in sorted(merged.items()) if not each.quarantined]
+            return [each.shadow for each in told if each.shadow is not None]
+
     def tallies(self) -> dict[str, int]:
         return {
             name: sum(each.uploads for each in found.merged.values())
@@ -286,7 +294,7 @@ class MemoryStore:
             past.refused[each.status, each.field] = replace(each, count=count)
         found = self._place.models[traffic.model]
         held = {
-            agent: replace(found.merged[agent], held=max(version, found.merged[agent].held))
+            agent: structs.replace(found.merged[agent], held=max(version, found.merged[agent].held))
             for agent, version in traffic.held.items()
             if agent in found.merged
         }

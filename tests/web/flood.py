@@ -1,8 +1,9 @@
-"""A flood of connections without a token: ``python -m tests.web.flood KIND HOST PORT NUMBER``.
+"""A flood without a token: ``python -m tests.web.flood KIND HOST PORT NUMBER [ADDRESSES]``.
 
 Keeps NUMBER connections of one kind open, each replaced by another one as soon as it ends, until it
-is killed. Prints a line once that many were opened. It is a program of its own, so that honest
-agents beside it have an interpreter to themselves.
+is killed; from so many addresses, of 127.0.0.0/8, if more than one. Prints a line once that many
+were opened. It is a program of its own, so that honest agents beside it have an interpreter to
+themselves.
 """
 
 import asyncio
@@ -15,6 +16,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from tests.web.shaken import greeting, key_updates, shaken, tiny_records
+
+Place = tuple[str, int]
 _BACKSLASHES = "\\" * 15_000
 PATH = "/v1/models/news/agents/phone/sync"
 
@@ -29,13 +33,10 @@ def _wrong_token(length: int) -> bytes:
     return _head("POST", PATH, f"Authorization: Bearer {secret}", *fields)
 
 
-def _client_hello() -> bytes:
-    to, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+def _trusting_all() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with suppress(ssl.SSLWantReadError):
-        context.wrap_bio(to, out).do_handshake()
-    return out.read()
+    return context
 
 
 KINDS: dict[str, Callable[[], bytes]] = {
@@ -52,25 +53,47 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "many-lines": lambda: _head("GET", "/healthz", *["a:"] * 3900),
     "quoted-cookie": lambda: _head("GET", "/", f'Cookie: fedbandit_board="{_BACKSLASHES}"'),
     "large-file-unread": lambda: _head("GET", "/docs/swagger-ui-bundle.js"),
+    "large-file": lambda: _head("GET", "/docs/swagger-ui-bundle.js"),
+    "wrong-form": lambda: _head("POST", "/board/sign-in", "Content-Length: 9") + b"token=abc",
+    "upgrade": lambda: _head("GET", "/healthz", "Connection: upgrade", "Upgrade: websocket"),
     "garbage": lambda: os.urandom(2000),
-    "client-hello": _client_hello,
+    "client-hello": lambda: greeting(_trusting_all()),
+    "costly-hello": lambda: greeting(_trusting_all(), "ffdhe8192"),
 }
 """What each connection says. Then it waits, without reading, until it is cut off."""
 
 
 SHAKEN = {"shaken": lambda: b"", "shaken-half-head": KINDS["half-head"]} | {
-    f"shaken-{kind}": KINDS[kind] for kind in ("wrong-token", "unread", "tiny-chunks")
+    f"shaken-{kind}": KINDS[kind]
+    for kind in ("wrong-token", "wrong-form", "unread", "tiny-chunks", "large-file")
 }
 """What each connection says once TLS is set up."""
+SEALED = {
+    "key-updates": lambda secure: key_updates(secure, 600),
+    "tiny-records": lambda secure: tiny_records(secure, b"x" * 700),
+}
+"""What each connection makes TLS read, 16 KiB of it, over and over until it is cut off."""
 
 
-async def _keep_shaken(kind: str, place: tuple[str, int], opened: Callable[[], None]) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+async def _keep_sealed(kind: str, place: Place, source: Place, opened: Callable[[], None]) -> None:
+    loop, context = asyncio.get_running_loop(), _trusting_all()
     while True:
         opened()
         with suppress(OSError):
-            reader, writer = await asyncio.open_connection(*place, ssl=context)
+            connection, secure, to_send = await shaken(place, context, source)
+            with connection:
+                while True:
+                    SEALED[kind](secure)
+                    await loop.sock_sendall(connection, to_send.read())
+        await asyncio.sleep(0.001)
+
+
+async def _keep_shaken(kind: str, place: Place, source: Place, opened: Callable[[], None]) -> None:
+    context = _trusting_all()
+    while True:
+        opened()
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection(*place, ssl=context, local_addr=source)
             writer.write(SHAKEN[kind]())
             while await reader.read(4096):
                 pass
@@ -78,12 +101,13 @@ async def _keep_shaken(kind: str, place: tuple[str, int], opened: Callable[[], N
         await asyncio.sleep(0.001)
 
 
-async def _keep(kind: str, place: tuple[str, int], opened: Callable[[], None]) -> None:
+async def _keep(kind: str, place: Place, source: Place, opened: Callable[[], None]) -> None:
     loop, say = asyncio.get_running_loop(), KINDS[kind]
     while True:
         with socket.socket() as connection:
             connection.setblocking(False)
             with suppress(OSError):
+                connection.bind(source)
                 await loop.sock_connect(connection, place)
                 opened()
                 await loop.sock_sendall(connection, say())
@@ -100,7 +124,7 @@ async def _end_of(connection: socket.socket, *, reading: bool) -> None:
         connection.send(b"")
 
 
-async def _flood(kind: str, host: str, port: int, number: int) -> None:
+async def _flood(kind: str, host: str, port: int, number: int, addresses: int) -> None:
     count = 0
 
     def opened() -> None:
@@ -109,14 +133,20 @@ async def _flood(kind: str, host: str, port: int, number: int) -> None:
         if count == number:
             print("flooding", flush=True)
 
-    keep = _keep_shaken if kind in SHAKEN else _keep
-    await asyncio.gather(*(keep(kind, (host, port), opened) for _ in range(number)))
+    keep = _keep_sealed if kind in SEALED else _keep_shaken if kind in SHAKEN else _keep
+    sources = [(f"127.{1 + each // 250}.{1 + each % 250}.1", 0) for each in range(addresses)]
+    if addresses == 1:
+        sources = [("127.0.0.1", 0)]
+    await asyncio.gather(
+        *(keep(kind, (host, port), sources[each % addresses], opened) for each in range(number))
+    )
 
 
 @contextmanager
-def flood(kind: str, host: str, port: int, number: int) -> Iterator[None]:
+def flood(kind: str, host: str, port: int, number: int, addresses: int = 1) -> Iterator[None]:
     """Flood a server while a block runs, which begins once that many connections were opened."""
-    command = [sys.executable, "-m", "tests.web.flood", kind, host, str(port), str(number)]
+    numbers = [str(each) for each in (port, number, addresses)]
+    command = [sys.executable, "-m", "tests.web.flood", kind, host, *numbers]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -129,4 +159,5 @@ def flood(kind: str, host: str, port: int, number: int) -> Iterator[None]:
 if __name__ == "__main__":
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    asyncio.run(_flood(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    given = [int(each) for each in sys.argv[3:]]
+    asyncio.run(_flood(sys.argv[1], sys.argv[2], given[0], given[1], (*given, 1)[2]))

@@ -158,6 +158,41 @@ def test_of_those_that_wait_a_silent_one_goes_first() -> None:
     assert set(asking) < set(crowd.guests.everybody())
 
 
+def test_an_address_that_asks_often_cuts_off_no_other_before_it_speaks() -> None:
+    """An honest one is silent for as long as its request travels."""
+    crowd = Crowd()
+    asking = [crowd.ask("flood") for _ in range(BOUNDS.at_once + BOUNDS.waiting - 1)]
+    honest = crowd.enter("honest")
+    more = [crowd.ask("flood") for _ in range(3)]
+    assert crowd.cut == asking[BOUNDS.at_once : BOUNDS.at_once + 3]
+    assert {honest, *more} < set(crowd.guests.everybody())
+
+
+def test_every_second_turn_is_for_addresses_that_one_was_admitted_from() -> None:
+    crowd = Crowd()
+    crowd.guests.leave(crowd.known("back"))
+    first = [crowd.ask(f"flood-{number}") for number in range(BOUNDS.at_once)]
+    others = [crowd.ask(f"other-{number}") for number in range(BOUNDS.waiting - 1)]
+    back = crowd.ask("back")
+    for guest in first:
+        crowd.guests.end_turn(guest)
+    crowd.guests.give_turns(0.0)
+    assert set(crowd.served[-2:]) == {others[0], back}
+
+
+def test_of_addresses_with_one_each_those_not_expected_make_room() -> None:
+    crowd = Crowd()
+    crowd.guests.leave(crowd.known("back"))
+    waiting = crowd.enter("back")
+    others = [crowd.enter(f"other-{number}") for number in range(BOUNDS.waiting + 2)]
+    assert crowd.cut == others[:3]
+    crowd.guests.leave(waiting)
+    newcomer = crowd.newcomer("back")
+    for number in range(BOUNDS.newcomers + 2):
+        crowd.newcomer(f"more-{number}")
+    assert newcomer in crowd.guests.everybody()
+
+
 def test_an_address_with_many_silent_ones_costs_itself_alone() -> None:
     crowd = Crowd()
     honest = crowd.enter("honest")

@@ -54,6 +54,7 @@ class ConnectedAgent:
     ) -> None:
         self._state, self._notes = state, Notes(log)
         state.on_default = self._notes.defaulted
+        state.shadow_sums = self._notes.shadow_sums
         self._delivery = Delivery(state, transport)
         self._background = BackgroundThread(self._delivery, name=f"fedbandit {state.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(state.log.number + 1)
@@ -216,7 +217,21 @@ class ConnectedAgent:
         Raises OutputError if it cannot be written: nothing was counted, and it may be given again.
         """
         self._check_open()
-        due = self._state.reward(id, value)
+        self._rewarded(id, value, due=self._state.reward(id, value))
+
+    def reward_at_once(self, id: str, value: float) -> bool:
+        """Do what ``reward`` does if that waits for nothing; return whether it was done.
+
+        For event loops. It would wait for the disk with ``durability="machine"``, and for another
+        thread that learns or saves just now.
+        """
+        self._check_open()
+        due = self._state.reward_at_once(id, value)
+        if due is not None:
+            self._rewarded(id, value, due=due)
+        return due is not None
+
+    def _rewarded(self, id: str, value: float, *, due: bool) -> None:
         self._notes.rewarded(id, float(value))
         if due or self._state.log.too_long:
             self._background.wake()

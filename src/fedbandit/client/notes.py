@@ -9,11 +9,12 @@ from fedbandit.client.decisions import Place
 from fedbandit.client.slate import Pick
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.kernels.sparse import SparseArms
-from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.errors import InvalidMessage, InvalidParameter, complaint
 from fedbandit.features.encoder import Encoded
 from fedbandit.logs.records import Decided, LoggedAction
 from fedbandit.logs.writer import LogWriter
 from fedbandit.offline.shadow import Seen, Shadow, ShadowScore
+from fedbandit.wire import ShadowSums, check_shadow
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,15 @@ class Notes:
     def shadow(self) -> Shadow:
         """How the agent compares with the baseline of shadow decisions."""
         return self._shadow.report()
+
+    def shadow_sums(self) -> ShadowSums | None:
+        """Return the same as sums, for the coordinator; None without a shadow decision."""
+        sums = self._shadow.sums()
+        try:
+            check_shadow(sums)
+        except InvalidMessage:  # probabilities so small that sums of squares overflow
+            return None
+        return sums if sums.decisions else None
 
     def decided(self, made: Made) -> None:
         """Note a decision."""

@@ -36,6 +36,7 @@ from fedbandit.web.host_names import LOCAL, HostCheck, HostNames
 LARGEST_BODY: Final = 2**20
 BODY_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 3.0
+_SMALL = 2**14  # bytes of a request that is answered in the event loop: at most some milliseconds
 
 T = TypeVar("T")
 
@@ -81,23 +82,34 @@ def make_app(agent: ConnectedAgent, names: HostNames = LOCAL, *, shadow: bool = 
 
 
 class _Endpoints:
-    """The endpoints that call the agent, in a thread: a reward may wait for the disk."""
+    """The endpoints that call the agent.
+
+    What takes long, or may wait for the disk, is called in a thread. Changing threads costs more
+    than a choice among a few actions, which waits for nothing.
+    """
 
     def __init__(self, agent: ConnectedAgent, *, shadow: bool) -> None:
         self._agent, self._shadow = agent, shadow
 
     async def rank(self, request: Request) -> Response:
         """Choose an action."""
-        asked = await _read(request, RankRequest)
-        answer = await run_in_threadpool(rank, self._agent, asked, shadow=self._shadow)
+        body = await _json_body(request)
+        asked = _parsed(body, RankRequest)
+        if len(body) <= _SMALL and not asked.explain:
+            answer = rank(self._agent, asked, shadow=self._shadow)
+        else:
+            answer = await run_in_threadpool(rank, self._agent, asked, shadow=self._shadow)
         gate.admit(request.scope)
-        body = msgspec.json.encode(answer)
-        return Response(body, HTTPStatus.CREATED, media_type="application/json")
+        return Response(
+            msgspec.json.encode(answer), HTTPStatus.CREATED, media_type="application/json"
+        )
 
     async def reward(self, request: Request) -> Response:
         """Record the reward of an action."""
-        given = await _read(request, RewardRequest)
-        await run_in_threadpool(self._agent.reward, request.path_params["id"], given.value)
+        name = request.path_params["id"]
+        value = _parsed(await _json_body(request), RewardRequest).value
+        if not self._agent.reward_at_once(name, value):
+            await run_in_threadpool(self._agent.reward, name, value)
         gate.admit(request.scope)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -117,13 +129,17 @@ class _Endpoints:
         return Response(metrics_text(status), media_type=CONTENT_TYPE)
 
 
-async def _read(request: Request, form: type[T]) -> T:
-    """Return the body as ``form``. JSON only: a web page can send other types without asking."""
+async def _json_body(request: Request) -> bytes:
+    """Return the body. JSON only: a web page can send other types without asking."""
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != "application/json":
         message = f"content-type: got {given[:80]!r}; expected application/json"
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
-    body = await _body(request)
+    return await _body(request)
+
+
+def _parsed(body: bytes, form: type[T]) -> T:
+    """Return a body as ``form``; raise HTTPException if it is not one."""
     try:
         return msgspec.json.decode(body, type=form)
     except msgspec.ValidationError as error:

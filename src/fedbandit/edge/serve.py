@@ -41,6 +41,7 @@ def serve(
     wait for a request. ``shadow``: see ``make_app``. ``announce`` is called with the URL.
     """
     try:
+        bounds = within_handles(BOUNDS)
         listener = listen(host, port)
     except InvalidParameter:
         agent.close()
@@ -48,7 +49,7 @@ def serve(
     names = HostNames(listen=host, allowed=frozenset(name.lower() for name in allowed))
     config = uvicorn_config(make_app(agent, names, shadow=shadow), stop_seconds=5)
     config.load()
-    gate = Gate(listener, config, bounds=within_handles(BOUNDS), patience=patience)
+    gate = Gate(listener, config, bounds=bounds, patience=patience)
     server = uvicorn.Server(config)
     stop_on_signals(server)
     announce(url_of(listener))

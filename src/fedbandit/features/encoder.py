@@ -8,7 +8,7 @@ import numpy as np
 
 from fedbandit.errors import InvalidArms, complaint
 from fedbandit.features.flat import Found, flat
-from fedbandit.features.hashed import Array, Named, Term, arm_of, features_of, named, terms_of
+from fedbandit.features.hashed import Array, Named, Term, arms_of, features_of, named, terms_of
 from fedbandit.features.seen import Report, Seen
 from fedbandit.features.spec import PLAIN, Features
 from fedbandit.features.tables import actions_of, context_of
@@ -88,7 +88,7 @@ class Encoder:
             )
             got, fix = f"up to {most} features", "Send fewer features or actions."
             raise InvalidArms(complaint(fields[1], got=got, expected=expected, fix=fix))
-        arms = np.stack([arm_of(known, each, self._dimension, self._features) for each in made])
+        arms = arms_of(known, made, self._dimension, self._features)
         self._seen.note(known, made)
         given = context, tuple(actions)
         return Encoded(arms, tuple(ids), known, made, self._features, given)

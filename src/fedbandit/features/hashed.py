@@ -21,8 +21,11 @@ Two terms may share a place. Signs make that unbiased: before scaling, the inner
 is, on average over hashes, that of their terms. More dimensions, fewer collisions.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import sqrt
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,26 +76,47 @@ def features_of(given: object, *, field: str, features: Features = PLAIN) -> Nam
 
 def named(found: list[Found]) -> Named:
     """Return features with their hashes, in the order of their names."""
-    ordered = tuple(sorted(found, key=lambda each: (each.name, each.value)))
+    ordered = tuple(sorted(found, key=_by_name))
     hashes = [0, *(_hash(each.name) for each in ordered)]
     values = [1.0, *(each.value for each in ordered)]
     return Named(np.array(hashes, dtype=np.uint64), np.array(values), ordered)
 
 
-def arm_of(context: Named, action: Named, dimension: int, features: Features = PLAIN) -> Array:
-    """Return the arm of length 1, or all zero if every term cancels. Cost: one step per pair."""
-    arm = unscaled_arm(context, action, dimension, features)
-    norm = float(np.linalg.norm(arm))
-    return arm / norm if norm > 0.0 else arm
-
-
-def unscaled_arm(
-    context: Named, action: Named, dimension: int, features: Features = PLAIN
+def arms_of(
+    context: Named, actions: Sequence[Named], dimension: int, features: Features = PLAIN
 ) -> Array:
-    """Return the sum of all terms, each at its place and with its sign."""
-    places, values = _placed(context, action, dimension, features)
-    arm = np.zeros(dimension)
-    np.add.at(arm, places.ravel(), values.ravel())
+    """Return the arms of actions (K x d), each of length 1, or all zero if every term cancels.
+
+    Cost: one step per pair.
+    """
+    arms = unscaled_arms(context, actions, dimension, features)
+    norms = np.array([sqrt(arm.dot(arm)) for arm in arms])
+    norms[norms == 0.0] = 1.0
+    arms /= norms[:, None]
+    return arms
+
+
+def unscaled_arms(
+    context: Named, actions: Sequence[Named], dimension: int, features: Features = PLAIN
+) -> Array:
+    """Return the sums of all terms of each action, each term at its place and with its sign."""
+    places, signs = pair_places(
+        context.hashes, np.concatenate([each.hashes for each in actions]), dimension
+    )
+    values = signs * np.outer(context.values, np.concatenate([each.values for each in actions]))
+    if features.interactions != "all":
+        values *= np.hstack([kept_pairs(context, each, features) for each in actions])
+    starts = dimension * np.arange(len(actions))
+    places += np.repeat(starts, [len(each) for each in actions])
+    sums: Array = np.bincount(  # type: ignore[assignment]
+        places.ravel(), values.ravel(), dimension * len(actions)
+    )
+    return sums.reshape(len(actions), dimension)
+
+
+def arm_of(context: Named, action: Named, dimension: int, features: Features = PLAIN) -> Array:
+    """Return the arm of one action."""
+    arm: Array = arms_of(context, [action], dimension, features)[0]
     return arm
 
 
@@ -101,7 +125,7 @@ def terms_of(
 ) -> list[Term]:
     """Return the terms whose sum is ``arm_of``, by name; without those that are not paired."""
     places, values = _placed(context, action, dimension, features)
-    norm = float(np.linalg.norm(unscaled_arm(context, action, dimension, features)))
+    norm = float(np.linalg.norm(unscaled_arms(context, [action], dimension, features)[0]))
     scaled = values / norm if norm > 0.0 else np.zeros_like(values)
     kept = kept_pairs(context, action, features)
     one, other = context.names, action.names
@@ -149,4 +173,5 @@ def _hash(name: str) -> int:
     return _known_hash(name) if len(name) <= _SHORT else name_hash(name)
 
 
+_by_name = attrgetter("name", "value")
 _known_hash = lru_cache(maxsize=65_536)(name_hash)

@@ -19,9 +19,16 @@ MOST_TERMS: Final = 20_000
 """How many terms are remembered by name."""
 
 MOST_NUMBERS: Final = 1_000
+MOST_WORDS: Final = 1_000
+"""How many words that were not declared are counted by name; others are by their feature's."""
+
+LONGEST: Final = 200
+"""Characters of a name that is remembered: a text may be anything, and of any length."""
+
 _ENOUGH = 20  # values of a feature before it is warned of, and decisions between two looks
 _FEW = 50
 _PAIRS = 2_000  # pairs of names that are looked up for one decision
+_KNOWN = 10_000  # contexts with actions whose pairs are all known
 DROWNS: Final = 10.0
 """A feature this many times as large as the others is warned of."""
 
@@ -30,10 +37,12 @@ DROWNS: Final = 10.0
 class Report:
     """What an encoder has seen so far.
 
-    ``terms``: how many different terms (features and pairs of them), the first 20,000;
+    ``terms``: how many different terms (features and pairs of them), the first 20,000 with names of
+    at most 200 characters;
     ``collisions``: how many of them share a place with another. By the name of a feature:
     ``missing``, ``outside`` its declared range, ``not_among`` the declared words (both counted, the
-    former taken as the end of its range, the latter left out); ``drowning``: features whose
+    former taken as the end of its range, the latter left out; 1,000 words by name, then by feature
+    alone); ``drowning``: features whose
     numbers are so large that others hardly count, with what to declare.
     """
 
@@ -67,7 +76,8 @@ class Seen:
         self._features, self._dimension = features, dimension
         self._lock = Lock()
         self._decisions = 0
-        self._names: dict[tuple[str, str], None] = {}
+        self._names: set[tuple[str, str]] = set()
+        self._known: set[int] = set()  # hashes of the names of contexts with actions
         self._terms: dict[str, tuple[int, float]] = {}
         self._taken: dict[int, int] = {}
         self._sizes: dict[str, _Sizes] = {}
@@ -79,22 +89,25 @@ class Seen:
     def note(self, context: Named, actions: Sequence[Named]) -> None:
         """Count the features of one decision; warn, once each, of a feature that drowns others."""
         with self._lock:
-            for each in context.found:
-                self._count(each)
-            for action in actions:
-                for each in action.found:
-                    self._count(each)
+            for some in (context, *actions):
+                for each in some.found:
+                    if each.raw is not None or each.trouble:
+                        self._count(each)
             self._remember(context, actions)
-            here = {each.path for each in context.found}
-            there = [{each.path for each in action.found} for action in actions]
-            for name in self._features.declared.keys() - here:
-                lacking = sum(name not in paths for paths in there)
-                if lacking:  # of no action: then it is one gap, perhaps of the context
-                    gaps = 1 if lacking == len(there) else lacking
-                    self._missing[name] = self._missing.get(name, 0) + gaps
+            if self._features.declared:
+                self._note_missing(context, actions)
             drowning = self._newly_drowning()
         for told in drowning:
             _log.warning("%s", told)
+
+    def _note_missing(self, context: Named, actions: Sequence[Named]) -> None:
+        here = {each.path for each in context.found}
+        there = [{each.path for each in action.found} for action in actions]
+        for name in self._features.declared.keys() - here:
+            lacking = sum(name not in paths for paths in there)
+            if lacking:  # of no action: then it is one gap, perhaps of the context
+                gaps = 1 if lacking == len(there) else lacking
+                self._missing[name] = self._missing.get(name, 0) + gaps
 
     def report(self) -> Report:
         """Return what was seen so far."""
@@ -118,39 +131,60 @@ class Seen:
         if each.trouble == "outside":
             self._outside[each.path] = self._outside.get(each.path, 0) + 1
         elif each.trouble:
-            self._not_among[each.name] = self._not_among.get(each.name, 0) + 1
-        known = each.path in self._sizes or len(self._sizes) < MOST_NUMBERS
-        if each.raw is not None and known:
-            sizes = self._sizes.setdefault(each.path, _Sizes())
-            sizes.count += 1
-            sizes.low, sizes.high = min(sizes.low, each.raw), max(sizes.high, each.raw)
-            sizes.squares += each.value * each.value
+            self._count_word(each)
+        if each.raw is None or len(each.path) > LONGEST:
+            return
+        sizes = self._sizes.get(each.path)
+        if sizes is None:
+            if len(self._sizes) >= MOST_NUMBERS:
+                return
+            sizes = self._sizes[each.path] = _Sizes()
+        sizes.count += 1
+        if each.raw < sizes.low:
+            sizes.low = each.raw
+        if each.raw > sizes.high:
+            sizes.high = each.raw
+        sizes.squares += each.value * each.value
+
+    def _count_word(self, each: Found) -> None:
+        """Count a word that was not declared, by name as long as there is room."""
+        words = self._not_among
+        fits = len(each.name) <= LONGEST and (each.name in words or len(words) < MOST_WORDS)
+        name = each.name if fits else each.path
+        words[name] = words.get(name, 0) + 1
 
     def _remember(self, context: Named, actions: Sequence[Named]) -> None:
         """Remember terms that are new, by name: of as many actions as few pairs allow, in turn."""
         self._decisions += 1
         budget, at = _PAIRS, self._decisions * 7919 % len(actions)
+        one = tuple(context.names)
         for action in (*actions[at:], *actions[:at]):
             if budget <= 0 or len(self._terms) >= MOST_TERMS:
                 break
             budget -= len(context) * len(action)
-            self._remember_one(context, action)
+            other = tuple(action.names)
+            both = hash((one, other))
+            if both not in self._known:
+                self._remember_one(context, action, one, other)
+                if len(self._known) < _KNOWN:
+                    self._known.add(both)
 
-    def _remember_one(self, context: Named, action: Named) -> None:
-        one, other = context.names, action.names
+    def _remember_one(
+        self, context: Named, action: Named, one: Sequence[str], other: Sequence[str]
+    ) -> None:
         known = self._names
         new = [
             (c, a)
             for c, first in enumerate(one)
             for a, second in enumerate(other)
-            if (first, second) not in known
+            if (first, second) not in known and len(first) <= LONGEST and len(second) <= LONGEST
         ]
         if not new:
             return
         places, signs = pair_places(context.hashes, action.hashes, self._dimension)
         kept = kept_pairs(context, action, self._features)
         for c, a in new[: MOST_TERMS - len(self._terms)]:
-            known[one[c], other[a]] = None
+            known.add((one[c], other[a]))
             if kept[c, a]:
                 place = int(places[c, a])
                 self._terms[term_name(one[c], other[a])] = (place, float(signs[c, a]))

@@ -1,12 +1,13 @@
 """Policies that can be judged by a log: functions of an event, and recipes that learn."""
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 
 from fedbandit.core.agent import Agent
-from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.kernels.linalg import Array, read_only
 from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import DataError, InvalidArms, InvalidParameter, complaint
@@ -15,6 +16,9 @@ from fedbandit.logs.event import Event
 
 Policy = Callable[[Event], Array]
 """Returns the probability with which it would take each of an event's arms (K, adding up to 1)."""
+
+KEPT = 2**21
+"""How many numbers of arms made of named features are kept: 16 MB."""
 
 
 def uniform(event: Event) -> Array:
@@ -47,11 +51,11 @@ def checked_probabilities(given: object, event: Event) -> Array:
 
 def arms_of(recipe: Recipe) -> Callable[[Event], Array]:
     """Return what makes the arms (K x d) of an event, from named features by the recipe's rule."""
-    dimension, encoder = recipe.dimension, Encoder(recipe.parts.features, recipe.dimension)
+    dimension, encoded = recipe.dimension, _Encoded(recipe)
 
     def arms(event: Event) -> Array:
         if event.arms is None:
-            return _encoded(encoder, event)
+            return encoded.arms(event)
         if event.arms.shape[1] != dimension:
             got, expected = f"{event.arms.shape[1]} numbers an arm", f"{dimension}"
             fix = "Give logs of this model, or a recipe with the dimension of the logs."
@@ -59,6 +63,31 @@ def arms_of(recipe: Recipe) -> Callable[[Event], Array]:
         return event.arms
 
     return arms
+
+
+class _Encoded:
+    """Makes arms of named features, and keeps the latest, since a log repeats its situations."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._encoder = Encoder(recipe.parts.features, recipe.dimension)
+        self._kept: OrderedDict[bytes, Array] = OrderedDict()
+        self._numbers = 0
+
+    def arms(self, event: Event) -> Array:
+        """Return the arms (K x d) of an event; they cannot be written."""
+        try:
+            key = msgspec.msgpack.encode((event.context, event.actions))
+        except (TypeError, OverflowError):  # values that no file has, in events made by a program
+            return _encoded(self._encoder, event)
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+            return found
+        found = self._kept[key] = read_only(_encoded(self._encoder, event))
+        self._numbers += found.size
+        while self._numbers > KEPT:
+            self._numbers -= self._kept.popitem(last=False)[1].size
+        return found
 
 
 def _encoded(encoder: Encoder, event: Event) -> Array:

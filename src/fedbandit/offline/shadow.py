@@ -14,6 +14,7 @@ interval is widened by the model's own uncertainty (*model*).
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf, sqrt
 from threading import Lock
 from typing import Literal
 
@@ -21,10 +22,11 @@ import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.logs.event import Event
-from fedbandit.offline.estimates import LEAST_REWARDED, LEAST_ROWS, Weighed
+from fedbandit.offline.estimates import LEAST_REWARDED, LEAST_ROWS
+from fedbandit.wire.shadow import WINDOW, ShadowSums
 
 BLOCK = 500
-BLOCKS = 20
+BLOCKS = WINDOW // BLOCK
 """What is reported is over the latest 20 blocks of 500 rewarded decisions: agents get better."""
 
 Basis = Literal["none", "weights", "model"]
@@ -130,12 +132,16 @@ class ShadowScore:
 
     def report(self) -> Shadow:
         """Return how the two compare now."""
+        return shadow_report(self.sums())
+
+    def sums(self) -> ShadowSums:
+        """Return the same as sums, which can be added to those of other agents."""
         with self._lock:
             rows = [row for block in self._blocks for row in block.rows]
             decisions, rewarded = self._decisions, self._rewarded
         if not rows:
-            return Shadow(decisions=decisions)
-        return _report(np.array(rows), decisions, rewarded)
+            return ShadowSums(decisions)
+        return _summed(np.array(rows), decisions, rewarded)
 
 
 class _Block:
@@ -149,27 +155,61 @@ class _Block:
         return len(self.rows) >= BLOCK
 
 
-def _report(rows: Array, decisions: int, rewarded: int) -> Shadow:
+def _summed(rows: Array, decisions: int, rewarded: int) -> ShadowSums:
     reward, weight, expected, predicted, same, doubt = rows.T
-    weighed = Weighed()
-    weighed.add(reward, weight, expected, predicted)
-    found = weighed.estimate("dr")
-    supported = found.supported and not bool((weight == same).all() and (same < 1.0).any())
-    big = len(rows) >= LEAST_ROWS and int((reward != 0.0).sum()) >= LEAST_REWARDED
-    enough = big and (found.effective >= LEAST_ROWS if supported else True)
-    wider = 0.0 if supported else float(doubt.mean())
-    low, high = found.gain_low - wider, found.gain_high + wider
-    return Shadow(
-        decisions=decisions,
-        rewarded=rewarded,
-        agreement=float(same.mean()),
-        baseline=float(reward.mean()),
-        gain=found.gain if enough else 0.0,
-        gain_low=low if enough else 0.0,
-        gain_high=high if enough else 0.0,
-        basis=("weights" if supported else "model") if enough else "none",
-        safe=enough and low >= 0.0,
+    gain = expected + weight * (reward - predicted) - reward
+    return ShadowSums(
+        decisions,
+        rewarded,
+        len(rows),
+        paid=int((reward != 0.0).sum()),
+        chance=int((weight != same).sum()),
+        apart=int((same < 1.0).sum()),
+        same=float(same.sum()),
+        reward=float(reward.sum()),
+        gain=float(gain.sum()),
+        gain_squares=float(gain @ gain),
+        weight=float(weight.sum()),
+        weight_squares=float(weight @ weight),
+        doubt=float(doubt.sum()),
     )
+
+
+def shadow_report(sums: ShadowSums) -> Shadow:
+    """Return what sums over the decisions of one agent, or of many, come to."""
+    rows = sums.rows
+    if not rows:
+        return Shadow(decisions=sums.decisions)
+    mean_weight = sums.weight / rows
+    room = max(0.05, 5.0 * _error(rows, sums.weight, sums.weight_squares))
+    by_chance = sums.chance > 0 or not sums.apart
+    supported = by_chance and abs(mean_weight - 1.0) <= room
+    effective = sums.weight**2 / sums.weight_squares if sums.weight_squares else 0.0
+    enough = rows >= LEAST_ROWS and sums.paid >= LEAST_REWARDED
+    enough = enough and (effective >= LEAST_ROWS or not supported)
+    gain, half = sums.gain / rows, _Z * _error(rows, sums.gain, sums.gain_squares)
+    half += 0.0 if supported else sums.doubt / rows
+    return Shadow(
+        decisions=sums.decisions,
+        rewarded=sums.rewarded,
+        agreement=sums.same / rows,
+        baseline=sums.reward / rows,
+        gain=gain if enough else 0.0,
+        gain_low=gain - half if enough else 0.0,
+        gain_high=gain + half if enough else 0.0,
+        basis=("weights" if supported else "model") if enough else "none",
+        safe=enough and gain - half >= 0.0,
+    )
+
+
+_Z = 1.959963984540054  # of a 95 % interval
+
+
+def _error(rows: int, total: float, squares: float) -> float:
+    """Return the standard error of a mean; infinite for one row."""
+    if rows < 2:
+        return inf
+    return sqrt(max(squares - total * total / rows, 0.0) / (rows * (rows - 1)))
 
 
 def shadow_of(events: Iterable[Event]) -> Shadow:

@@ -28,8 +28,8 @@ from fedbandit.service.merging.sync import (
 )
 from fedbandit.service.merging.threads import ThreadMerger
 from fedbandit.service.metrics import Metrics, measured
-from fedbandit.service.models.groups import as_told
-from fedbandit.service.models.model import Served, recipe_of, server_at
+from fedbandit.service.models.downloads import Downloads
+from fedbandit.service.models.model import Served, recipe_of
 from fedbandit.service.refusal import (
     QUOTA,
     Refusal,
@@ -48,7 +48,7 @@ _How = Literal["read", "written"]
 _NOTE_SECONDS = 60.0
 _TRAFFIC_A_NOTE = 12
 _REMEMBERED = 20_000
-_START_SECONDS, _READY_SECONDS = 75.0, 5.0  # for a check; the first one starts and compiles
+_START_SECONDS, _READY_SECONDS = 615.0, 5.0  # for a check; the first one starts and compiles
 _RESTART_SECONDS, _LOOK_SECONDS = 10.0, 0.1  # with the pauses in between, some five workers
 _READY_FOR = 1.0
 _LAST_SECONDS = 1.0  # for batches under way when all connections are closed
@@ -91,6 +91,7 @@ class Coordinator:
         self._asking: set[Future[Any]] = set()
         self.authentication, self.audit = Authentication(store, settings, self._asked), audit
         self._models: dict[str, tuple[float, Served]] = {}
+        self._downloads = Downloads()
         self._over_quota: dict[tuple[ModelRef, str], tuple[float, Refusal]] = {}
         self._away: set[_How] = set()
         self._ready_until = 0.0
@@ -213,11 +214,9 @@ class Coordinator:
             if model.incarnation != served.model.incarnation:
                 raise ModelGone
             lives = self._store.merged_uploads(name, agent).known
-            download, digest = (
-                _download(served, state, model.told, have, form) if state else (None, "")
-            )
+            download, digest = self._downloaded(served, state, model.told, have, form)
             told = (served.fingerprints[form], model.recipe, params, model.limits, download, lives)
-            body = wire.encode_joined(wire.Joined(*told, digest, form))
+            body = wire.encode_joined(wire.Joined(*told, digest, form, model.set_back))
             return Told(body, download is not None, model.version if state else None)
 
         try:
@@ -314,6 +313,17 @@ class Coordinator:
         self._store_back("read")
         return answer
 
+    def _downloaded(
+        self, served: Served, state: bytes, told: bytes, have: str | None, form: int
+    ) -> tuple[Download | None, str]:
+        """Return what an agent is to be told of a state: nothing where that is left out."""
+        if not state:
+            return None, ""
+        try:
+            return self._downloads.of(served, state, told, have, form)
+        except InvalidState as error:
+            raise not_now("model", "its state cannot be read") from error
+
     def _gone(self, name: str, error: UnknownName) -> Refusal:
         """Forget a model that does not exist, or not any more."""
         self._models.pop(name, None)
@@ -336,21 +346,3 @@ class Coordinator:
         if how in self._away:
             self._away.discard(how)
             _log.warning("the store can be %s again", how)
-
-
-def _download(
-    served: Served, state: bytes, told: bytes, have: str | None, form: int
-) -> tuple[Download | None, str]:
-    """Return the download that an agent is sent, or None and its digest if it ``have``s that.
-
-    An agent that was upgraded still has the digest of the bytes in its former format.
-    """
-    try:
-        server = server_at(served.recipe, state)
-        download = as_told(served.recipe, server, told).download()
-    except InvalidState as error:
-        raise not_now("model", "its state cannot be read") from error
-    if have is None:
-        return download, ""
-    digests = {each: wire.digest(download, format=each) for each in wire.FORMATS}
-    return (None, digests[form]) if have in digests.values() else (download, "")

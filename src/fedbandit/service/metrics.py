@@ -13,7 +13,8 @@ from typing import Final
 
 from fedbandit.service.board.savings import savings_of
 from fedbandit.service.models.progress import NO_PROGRESS
-from fedbandit.service.storage.contract import Store
+from fedbandit.service.models.shadows import fleet_shadow
+from fedbandit.service.storage.contract import Model, Store
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -109,9 +110,21 @@ def measured(store: Store) -> dict[str, dict[str, float]]:
             total.estimated,
             total.errors,
             total.moved,
+            *_shadow_values(model, store),
         )
         found[model.name] = dict(zip(_OF_MODELS, values, strict=True))
     return found
+
+
+def _shadow_values(model: Model, store: Store) -> tuple[float, ...]:
+    """Return how its agents compare with the rules that they shadow; all 0 if none does."""
+    found = fleet_shadow(model, store.shadows(model.name))
+    if found is None:
+        return (0,) * 9
+    told = found.together
+    gains = (told.gain, told.gain_low, told.gain_high)
+    counts = (found.agents, found.safe, told.decisions, told.rewarded)
+    return (*counts, told.agreement, *gains, int(told.safe))
 
 
 def _written(labels: Labels) -> str:
@@ -155,4 +168,13 @@ _OF_MODELS: Final = {
     "fedbandit_model_estimate_sum": "The sum of the estimates.",
     "fedbandit_model_error_squares_sum": "The sum of squares of reward less estimate.",
     "fedbandit_model_theta_moved": "How far the estimate theta went, from minute to minute.",
+    "fedbandit_model_shadow_agents": "Agents that shadow a rule, and told how they compare.",
+    "fedbandit_model_shadow_safe_agents": "Those that are safe to switch by their own decisions.",
+    "fedbandit_model_shadow_decisions": "Their decisions in shadow mode.",
+    "fedbandit_model_shadow_rewarded": "Those of them that were rewarded.",
+    "fedbandit_model_shadow_agreement": "Probability of doing what the rule did, on average.",
+    "fedbandit_model_shadow_gain": "What the model would have earned more a decision.",
+    "fedbandit_model_shadow_gain_low": "The lower end of its 95 % interval.",
+    "fedbandit_model_shadow_gain_high": "The upper end of it.",
+    "fedbandit_model_shadow_safe": "1 if switching is safe by the decisions of all agents.",
 }

@@ -159,8 +159,9 @@ async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]
 
 
 async def _start(coordinator: Coordinator) -> None:
-    """Start the merge worker, and compile what joining needs in this process."""
-    await asyncio.gather(coordinator.start(), asyncio.to_thread(merge_once))
+    """Start the merge worker, which compiles; then load here what joining needs of that."""
+    await coordinator.start()
+    await asyncio.to_thread(merge_once)
 
 
 def _config(app: Starlette, settings: Settings) -> uvicorn.Config:

@@ -3,10 +3,11 @@
 The events of a log are numbered. They are merged in uploads of an agent of their own, whose name
 and life follow from the log's first event, and whose sequence numbers are those of the last event
 in each upload. So the model itself remembers how far a log was merged: given again, the log changes
-nothing, and one that has grown adds what is new.
+nothing, and one that has grown adds what is new. A log that has the first event of another log
+somewhere inside is refused from there on: those events would be merged twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from hashlib import sha256
@@ -25,6 +26,7 @@ from fedbandit.service.models.model import recipe_of
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.storage.contract import Store
 
+_PREFIX = "warm-"
 AT_ONCE = 1000
 """How many observations an upload stands for, unless the model allows fewer."""
 
@@ -52,14 +54,16 @@ def warm(
     if first is None:
         fix = "Give a log whose decisions have rewards."
         raise DataError(complaint("logs", got="no events", expected="at least one", fix=fix))
-    life = sha256(f"{first.agent}\n{first.id}\n{first.time!r}".encode()).digest()[: wire.LIFE_BYTES]
-    agent = f"warm-{life.hex()[:12]}"
-    known = store.agents(name).get(agent)
+    life, agents = _life_of(first), store.agents(name)
+    agent = f"{_PREFIX}{life.hex()[:12]}"
+    known = agents.get(agent)
+    others = {each: who for who in agents if who.startswith(_PREFIX) for each in agents[who].lives}
     merged = known.lives[life].sequence if known is not None and life in known.lives else 0
     merger, ref = StoreMerger(store), ModelRef(model.name, model.incarnation)
     done, numbered = merged, enumerate(chain([first], rest), start=1)
     ahead = (each for each in numbered if each[0] > merged)
     while block := list(islice(ahead, min(AT_ONCE, model.limits.count))):
+        _check_own(block, life, others)
         done = block[-1][0]
         upload = _upload(recipe, (event for _, event in block), arms)
         sync = wire.Sync(wire.fingerprint(recipe), life, done, upload)
@@ -67,6 +71,26 @@ def warm(
         if isinstance(outcome, Refusal):
             raise _refused(name, outcome, done)
     return Warmed(agent, done - merged, merged)
+
+
+def _life_of(first: Event) -> bytes:
+    """Return the life under which a log with this first event is merged."""
+    text = f"{first.agent}\n{first.id}\n{first.time!r}"
+    return sha256(text.encode()).digest()[: wire.LIFE_BYTES]
+
+
+def _check_own(
+    block: Sequence[tuple[int, Event]], life: bytes, others: Mapping[bytes, str]
+) -> None:
+    """Raise DataError where another log, which was merged before, begins inside of this one."""
+    for number, event in block:
+        inside = _life_of(event)
+        if inside != life and inside in others:
+            raise DataError(
+                f"logs: event {number:,} is the first of a log that was merged before, as "
+                f"{others[inside]}, and what follows would be counted twice. Merge one log at a "
+                "time, always from the same beginning."
+            )
 
 
 def _upload(recipe: Recipe, events: Iterator[Event], arms: Callable[[Event], Array]) -> Upload:

@@ -1,10 +1,10 @@
 """Many agents in little memory: those that are playing as objects, the others as numbers."""
 
 from collections import OrderedDict
+from math import prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedbandit.core.agent import Agent
 from fedbandit.core.recipe import Recipe
@@ -25,10 +25,19 @@ class Agents(Protocol):
     def __getitem__(self, index: int, /) -> Agent: ...
 
 
+class Entry(NamedTuple):
+    """An entry of a saved state: a text as it is, or the shape of numbers and where they are."""
+
+    name: str
+    text: str | None
+    shape: tuple[int, ...]
+    numbers: slice
+
+
 class Stored(NamedTuple):
     """An agent as numbers: ``layout`` says what they are, and is shared by agents alike."""
 
-    layout: tuple[tuple[str, Any], ...]
+    layout: tuple[Entry, ...]
     numbers: bytes
 
 
@@ -45,7 +54,7 @@ class CompactFleet:
         self._recipe, self._most = recipe, most
         self._awake: OrderedDict[int, Agent] = OrderedDict()
         self._stored: dict[int, Stored] = {}
-        self._layouts: dict[tuple[tuple[str, Any], ...], tuple[tuple[str, Any], ...]] = {}
+        self._layouts: dict[tuple[object, ...], tuple[Entry, ...]] = {}
 
     def __len__(self) -> int:
         return self._recipe.agents
@@ -67,28 +76,37 @@ class CompactFleet:
         state = agent.state()
         state["shown"] = state["shown"][:0]
         state["widths"] = state["widths"][:0]
-        layout = tuple((name, _form(value)) for name, value in state.items())
-        arrays = [np.ravel(value) for value in state.values() if not isinstance(value, str)]
-        numbers = np.concatenate(arrays).astype(np.float64).tobytes()
-        return Stored(self._layouts.setdefault(layout, layout), numbers)
+        forms: list[tuple[str, Any]] = []
+        parts: list[bytes] = []
+        for name, value in state.items():
+            if isinstance(value, str):
+                forms.append((name, value))
+                continue
+            array = np.asarray(value, np.float64)
+            forms.append((name, array.shape))
+            parts.append(array.tobytes())
+        key = tuple(forms)
+        layout = self._layouts.get(key)
+        if layout is None:
+            layout = self._layouts[key] = _layout(forms)
+        return Stored(layout, b"".join(parts))
 
     def _woken(self, stored: Stored) -> Agent:
-        numbers, at = np.frombuffer(stored.numbers), 0
-        state: dict[str, Any] = {}
-        for name, form in stored.layout:
-            if isinstance(form, str):
-                state[name] = form
-                continue
-            size = int(np.prod(form))
-            state[name] = _value(numbers[at : at + size], form)
-            at += size
+        numbers = np.frombuffer(stored.numbers)
+        state: dict[str, Any] = {
+            name: numbers[own].reshape(shape) if text is None else text
+            for name, text, shape, own in stored.layout
+        }
         return Agent.restore(self._recipe, state)
 
 
-def _form(value: Any) -> Any:
-    """Return a text as it is, of numbers the shape."""
-    return value if isinstance(value, str) else np.shape(value)
-
-
-def _value(numbers: NDArray[np.float64], shape: tuple[int, ...]) -> Any:
-    return numbers.reshape(shape) if shape else numbers[0]
+def _layout(forms: list[tuple[str, Any]]) -> tuple[Entry, ...]:
+    """Return where each entry's numbers are if all follow each other."""
+    entries, at = [], 0
+    for name, form in forms:
+        if isinstance(form, str):
+            entries.append(Entry(name, form, (), slice(0)))
+        else:
+            entries.append(Entry(name, None, form, slice(at, at + prod(form))))
+            at += prod(form)
+    return tuple(entries)

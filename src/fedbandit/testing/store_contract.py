@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Protocol
 
 import pytest
+from msgspec import structs
 
 from fedbandit.errors import InvalidParameter, UnknownName
 from fedbandit.service.models.deduplication import KEPT, Life, MergedUploads
@@ -30,7 +31,7 @@ from fedbandit.testing.token_contract import (
     SHOP_STATE,
     TokenContract,
 )
-from fedbandit.wire import Limits
+from fedbandit.wire import Limits, ShadowSums
 
 
 class OpenStore(Protocol):
@@ -43,7 +44,8 @@ class OpenStore(Protocol):
 
 LIVES = {bytes(16): Life(0, 2**62, 3), b"\xfe" * 16: Life(1, 1, 2**62)}
 SPENT = Spent(0.5, 0.25, 8.0)
-MERGED = MergedUploads(LIVES, 2, 1, 5, 6, 2**62, 1.25, 0.5, 7.5, SPENT, 3, True, 4, -2.5, 9)
+SHADOW = ShadowSums(9, 8, 7, 6, 5, 4, 3.5, -2.5, 1.5, 2.5, 7.0, 8.0, 0.25)
+MERGED = MergedUploads(LIVES, 2, 1, 5, 6, 2**62, 1.25, 0.5, 7.5, SPENT, 3, True, 4, -2.5, 9, SHADOW)
 PARTS = [
     Part("", 1, 2, b"old"),
     Part("a", 3, 3, b"\x00"),
@@ -285,6 +287,16 @@ class StoreContract(ProgressContract, TokenContract):
         with pytest.raises(UnknownName):
             store.agents("new")
 
+    def test_shadows_are_those_of_agents_that_told_and_may_upload(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        told = MergedUploads(uploads=1, shadow=SHADOW)
+        other = MergedUploads(uploads=2, shadow=ShadowSums(1))
+        write(store, NEWS, {"c": told, "a": MERGED, "b": other, "d": MergedUploads(uploads=1)})
+        assert store.shadows("news") == [ShadowSums(1), SHADOW]  # "a" is quarantined
+        assert store.shadows("new") == []
+        with store.lock("news") as locked:
+            assert locked.merged_uploads(["c"]) == {"c": told}
+
     def test_snapshots_are_of_the_state_before_what_is_written(
         self, store: Store, open_store: OpenStore
     ) -> None:
@@ -373,7 +385,7 @@ def _count_to_ten(store: Store) -> None:
     for _ in range(10):
         with store.lock("news") as locked:
             before = locked.merged_uploads(["a"])["a"]
-            merged = {"a": replace(before, uploads=before.uploads + 1)}
+            merged = {"a": structs.replace(before, uploads=before.uploads + 1)}
             version = locked.model.version + 1
             state = locked.state() + b"."
             locked.write(state=state, version=version, count=version, merged=merged)

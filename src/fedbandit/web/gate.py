@@ -10,16 +10,19 @@ import socket
 import ssl
 from asyncio import sslproto
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from time import monotonic
 from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fedbandit.web.greeting import REFUSAL, is_cheap
 from fedbandit.web.guests import Bounds, Guest, Guests, address_of
+from fedbandit.web.sealed import greet
 from fedbandit.web.watched import Slices, Watched
 
-_GOODBYE_SECONDS = 2.0  # for the other side to end TLS
 _AT_ONCE = 64  # accepted before connections accepted earlier get their turn
 _TURN = 0.1  # seconds; what takes longer waits for the network
 _PAUSE = 0.1  # seconds without accepting when the system has no handles left
@@ -82,7 +85,7 @@ class Gate:
 
     def has_room(self) -> bool:
         """Return whether another newcomer would be served now."""
-        return self.guests.has_room(_now())
+        return self.guests.has_room(monotonic())
 
     def admit(self, guest: Guest) -> None:
         """Take a connection for known."""
@@ -134,7 +137,7 @@ class Gate:
     def _take(self, connection: socket.socket, address: str) -> None:
         """Let a connection wait until something comes from it."""
         loop = asyncio.get_running_loop()
-        guest = Guest(address, loop.time())
+        guest = Guest(address, monotonic())
 
         def cut() -> None:
             loop.remove_reader(connection)
@@ -156,10 +159,16 @@ class Gate:
         if not found or (self.tls is not None and found[:1] != _TLS_GREETING):
             self.guests.leave(guest)
             connection.close()
+        elif self._is_whole(found) and self.tls is not None and not is_cheap(found):
+            with suppress(OSError):
+                connection.recv(_HEAD)  # closing on unread bytes would cut off the answer
+                connection.send(REFUSAL)
+            self.guests.leave(guest)
+            connection.close()
         elif self._is_whole(found):
             self.guests.is_ready(guest)
             if self.tls is None and self._trusts(found):
-                self.guests.serve(guest, _now())
+                self.guests.serve(guest, monotonic())
             self._give_turns()
         else:
             more = (guest, connection, min(2.0 * again, _LAST_LOOK))
@@ -179,28 +188,32 @@ class Gate:
         return len(begun) >= _TLS_RECORD + min(length, _HEAD - _TLS_RECORD)
 
     def _give_turns(self) -> None:
-        self.guests.give_turns(_now())
+        self.guests.give_turns(monotonic())
 
     def _greet(self, guest: Guest, connection: socket.socket) -> None:
         """Have a connection served. Its turn ends soon, whether it has made use of it or not."""
         greeting = asyncio.create_task(self._serve(guest, connection))
-        guest.cut, guest.since = greeting.cancel, _now()
+        guest.cut, guest.since = greeting.cancel, monotonic()
         self._greeting.add(greeting)
         greeting.add_done_callback(self._greeting.discard)
-        asyncio.get_running_loop().call_later(_TURN, self.end_turn, guest)
+        asyncio.get_running_loop().call_later(_TURN, self._end_turn_soon, guest)
+
+    def _end_turn_soon(self, guest: Guest) -> None:
+        """End a turn, unless it was not made use of because we had no time for it."""
+        if guest.waits_for_us:
+            asyncio.get_running_loop().call_later(_TURN, self._end_turn_soon, guest)
+        else:
+            self.end_turn(guest)
 
     async def _serve(self, guest: Guest, connection: socket.socket) -> None:
-        secure = self.tls is not None
+        watched = Watched(self._protocol(guest), guest, self._slices, lambda: self.leave(guest))
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: Watched(
-                    self._protocol(guest), guest, self._slices, lambda: self.leave(guest)
-                ),
-                connection,
-                ssl=self.tls,
-                ssl_handshake_timeout=self._patience.handshake if secure else None,
-                ssl_shutdown_timeout=_GOODBYE_SECONDS if secure else None,
-            )
+            if self.tls is None:
+                loop = asyncio.get_running_loop()
+                await loop.connect_accepted_socket(lambda: watched, connection)
+            else:
+                seconds = self._patience.handshake
+                await greet(connection, watched, guest, self._slices, tls=self.tls, seconds=seconds)
         except (OSError, asyncio.CancelledError):
             self.leave(guest)
             connection.close()
@@ -218,7 +231,7 @@ class Gate:
         """Cut off connections that never finish the head of a request, or never read an answer."""
         while True:
             await asyncio.sleep(min(1.0, self._patience.idle))
-            now = _now()
+            now = monotonic()
             for guest in self.guests.everybody():
                 most = self._patience.request if guest.busy else self._patience.idle
                 if now - guest.since > most and not (guest.busy and guest.known):
@@ -242,7 +255,7 @@ class NoteRequests:
             await self._app(scope, receive, send)
             return
         guest, gate = seat
-        guest.busy, guest.since, guest.answering = True, _now(), asyncio.current_task()
+        guest.busy, guest.since, guest.answering = True, monotonic(), asyncio.current_task()
 
         async def closing(message: Message) -> None:
             if message["type"] == "http.response.start" and not guest.known:
@@ -254,7 +267,7 @@ class NoteRequests:
             await self._app(scope, receive, send if guest.known else closing)
         finally:
             guest.busy, guest.refused = False, not guest.known
-            guest.since, guest.answering = _now(), None
+            guest.since, guest.answering = monotonic(), None
             gate.guests.used(guest)
             gate.end_turn(guest)
 
@@ -268,7 +281,7 @@ def guest_of(scope: Scope) -> Guest | None:
 def admit(scope: Scope) -> None:
     """Take the connection that a request came by for known."""
     seat = scope.get("state", {}).get(_GUEST)
-    if seat is not None:
+    if seat is not None and not seat[0].known:
         guest, gate = seat
         gate.admit(guest)
 
@@ -297,7 +310,3 @@ def _peeked(connection: socket.socket) -> bytes | None:
         return None
     except OSError:
         return b""
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

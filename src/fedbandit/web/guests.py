@@ -5,7 +5,8 @@ turn comes with those of other addresses in rotation. Then it is a *newcomer*, b
 request of it was admitted, which takes a token where tokens are asked for; from then on it is
 *known*. Strangers hold places of the first two kinds alone. Where all are taken, the one that
 deserves its place least is cut off: of the address that has most of them, one that is silent, that
-will be refused, or that came first.
+will be refused, or that came first. An address that one was admitted from is *expected*: every
+second turn is for those, so that agents come back beside a flood from many other addresses.
 """
 
 import asyncio
@@ -13,11 +14,12 @@ import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 _PATIENCE = 0.5  # seconds in which a newcomer's request is admitted or answered, as a rule
-_LOOKED_AT = 64  # addresses, to find one with many connections
+_LOOKED_AT = 32  # addresses of a kind, to find one with many connections
+_EXPECTED = 10_000  # addresses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +53,9 @@ class Guest:
     at once, ``serve`` has it served, ``turn_over`` lets others have their turn, ``admitted`` is
     called when it becomes known. ``busy``: a request of it is not answered yet. ``known``: one was
     admitted. ``refused``: its request will be refused after a while, or was answered without being
-    admitted; it is the last one. ``certificate``: what its client showed, in DER. ``answering``
-    runs a request.
+    admitted; it is the last one. ``waits_for_us``: something that it has said was not looked at
+    yet, and its turn goes on until then. ``certificate``: what its client showed, in DER.
+    ``answering`` runs a request.
     """
 
     address: str
@@ -64,6 +67,7 @@ class Guest:
     busy: bool = False
     known: bool = False
     refused: bool = False
+    waits_for_us: bool = False
     certificate: bytes | None = field(default=None, repr=False)
     answering: "asyncio.Task[object] | None" = field(default=None, repr=False)
 
@@ -96,7 +100,10 @@ class Guests:
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
         self.cut = 0
-        self._silent, self._ready, self._newcomers = _ByAddress(), _ByAddress(), _ByAddress()
+        self._silent, self._newcomers = _ByAddress(), _ByAddress()
+        self._ready, self._ready_expected = _ByAddress(), _ByAddress()
+        self._expected: OrderedDict[str, None] = OrderedDict()  # the longest unused first
+        self._expected_next = False
         self._turns: set[Guest] = set()
         self._known: OrderedDict[Guest, None] = OrderedDict()  # the longest unused first
 
@@ -106,7 +113,7 @@ class Guests:
     @property
     def waiting(self) -> int:
         """How many wait: for their request to come, or to be served."""
-        return len(self._silent) + len(self._ready)
+        return len(self._silent) + len(self._ready) + len(self._ready_expected)
 
     @property
     def newcomers(self) -> int:
@@ -115,33 +122,42 @@ class Guests:
 
     def everybody(self) -> list[Guest]:
         """Return all of them."""
-        return [*self._known, *self._newcomers, *self._ready, *self._silent]
+        return [*self._known, *self._newcomers, *self._waiting()]
 
     def enter(self, guest: Guest) -> None:
         """Let a connection wait, at the cost of another if there are too many."""
         if self.waiting >= self.bounds.waiting:
-            self._cut(next(iter((self._silent or self._ready).largest())))
+            self._cut(self._least_waiting())
         self._silent.add(guest)
 
     def is_ready(self, guest: Guest) -> None:
         """Put a waiting connection, whose request has come, behind others of its address."""
         if self._silent.discard(guest):
-            self._ready.add(guest)
+            is_expected = guest.address in self._expected
+            (self._ready_expected if is_expected else self._ready).add(guest)
 
     def give_turns(self, now: float) -> None:
-        """Have those served that are ready, address by address, as many as may be at once."""
-        tried, addresses = 0, len(self._ready.groups)
-        while self._ready and tried < addresses and len(self._turns) < self.bounds.at_once:
-            if self.serve(self._ready.next_in_rotation(), now):
-                tried, addresses = 0, len(self._ready.groups)
-            else:
-                tried += 1
+        """Have those served that are ready, address by address, as many as may be at once.
+
+        Every second one is from an expected address, as long as there are such.
+        """
+        while len(self._turns) < self.bounds.at_once:
+            self._expected_next = not self._expected_next
+            queues = [self._ready, self._ready_expected]
+            first, then = reversed(queues) if self._expected_next else queues
+            if not (self._serve_one(first, now) or self._serve_one(then, now)):
+                return
+
+    def _serve_one(self, queue: "_ByAddress", now: float) -> bool:
+        """Have the first one served for which there is a place; return whether there is one."""
+        return any(self.serve(queue.next_in_rotation(), now) for _ in range(len(queue.groups)))
 
     def serve(self, guest: Guest, now: float) -> bool:
         """Have one served that is ready, out of turn; return False if there is no place for it."""
         if not self._make_room(guest.address, now):
             return False
-        self._ready.discard(guest)
+        if not self._ready.discard(guest):
+            self._ready_expected.discard(guest)
         self._newcomers.add(guest)
         self._turns.add(guest)
         guest.serve()
@@ -158,9 +174,10 @@ class Guests:
     def admit(self, guest: Guest) -> None:
         """Take a newcomer for known from now on."""
         if self._newcomers.discard(guest):
-            self._turns.discard(guest)
+            self.end_turn(guest)
             guest.known = True
             self._known[guest] = None
+            self._expect(guest.address)
             guest.admitted()
 
     def used(self, guest: Guest) -> None:
@@ -170,15 +187,51 @@ class Guests:
 
     def leave(self, guest: Guest) -> None:
         """Remove a connection that has ended."""
-        self._turns.discard(guest)
+        self.end_turn(guest)
         self._known.pop(guest, None)
-        for group in (self._newcomers, self._ready, self._silent):
+        for group in (self._newcomers, self._ready, self._ready_expected, self._silent):
             group.discard(guest)
 
     def cut_waiting(self) -> None:
         """Cut off all that wait."""
-        for guest in [*self._ready, *self._silent]:
+        for guest in self._waiting():
             self._cut(guest)
+
+    def _waiting(self) -> list[Guest]:
+        return [*self._ready, *self._ready_expected, *self._silent]
+
+    def _expect(self, address: str) -> None:
+        self._expected[address] = None
+        self._expected.move_to_end(address)
+        if len(self._expected) > _EXPECTED:
+            self._expected.popitem(last=False)
+
+    def _least_waiting(self) -> Guest:
+        """Return who has to go for another that comes: of the address with most, a silent one.
+
+        Where silent ones went first whatever their address, one that asks in thousands cut off all
+        others before their requests had come.
+        """
+        silent, ready, expected = (
+            queue.groups for queue in (self._silent, self._ready, self._ready_expected)
+        )
+
+        def size(address: str) -> float:
+            asking = len(ready.get(address, ())) + len(expected.get(address, ()))
+            return len(silent.get(address, ())) + asking - 0.5 * (address in self._expected)
+
+        looked_at = (islice(groups, _LOOKED_AT) for groups in (silent, ready, expected))
+        fullest = max(chain.from_iterable(looked_at), key=size)
+        return next(iter(silent.get(fullest) or ready.get(fullest) or expected[fullest]))
+
+    def _largest_first(self) -> list[dict[Guest, None]]:
+        """Return newcomers by address, those with most first; of as many, expected ones last."""
+        groups = self._newcomers.groups
+
+        def size(address: str) -> float:
+            return len(groups[address]) - 0.5 * (address in self._expected)
+
+        return [groups[address] for address in sorted(groups, key=size, reverse=True)]
 
     def _make_room(self, address: str, now: float) -> bool:
         if self._fits(address):
@@ -209,7 +262,7 @@ class Guests:
         group = self._newcomers.groups.get(address, {})
         if len(group) >= self.bounds.per_address:
             return _least(group, now)
-        for group in sorted(self._newcomers.groups.values(), key=len, reverse=True):
+        for group in self._largest_first():
             if (found := _least(group, now)) is not None:
                 return found
         if len(self._newcomers) < self.bounds.newcomers:
@@ -229,10 +282,6 @@ class _ByAddress:
 
     def __iter__(self) -> Iterator[Guest]:
         return (guest for group in self.groups.values() for guest in group)
-
-    def largest(self) -> Iterable[Guest]:
-        """Return the largest group; of very many, the largest of some."""
-        return max(islice(self.groups.values(), _LOOKED_AT), key=len)
 
     def next_in_rotation(self) -> Guest:
         """Return the first of an address, and of another one the next time."""

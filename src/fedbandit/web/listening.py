@@ -4,12 +4,12 @@ import signal
 import socket
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
 
-from fedbandit.errors import InvalidParameter
+from fedbandit.errors import InvalidParameter, complaint
 from fedbandit.web.gate import NoteRequests
 from fedbandit.web.guests import Bounds
 from fedbandit.web.stopping import AnswerCutOff
@@ -17,8 +17,11 @@ from fedbandit.web.stopping import AnswerCutOff
 if sys.platform != "win32":
     import resource
 
+LONGEST_HEAD: Final = 2**14
+"""Bytes of the head of a request, and one read more: what has no end by then is refused."""
 _BACKLOG = 4096
 _OTHER_HANDLES = 100  # for the store, the event loop, the log
+_FEWEST_HANDLES = 24  # for connections
 _UNSENT = 2**16  # bytes of answers that the system keeps for one who does not read them
 _SELECTED = 200  # of the 512 sockets that Windows can wait for, and as many that wait
 
@@ -44,7 +47,8 @@ def listen(host: str, port: int) -> socket.socket:
 def within_handles(bounds: Bounds, *, gates: int = 1) -> Bounds:
     """Let this process open as many files as it may; return bounds that leave some for others.
 
-    ``gates``: how many servers with these bounds there are in the process.
+    ``gates``: how many servers with these bounds there are in the process. Raises InvalidParameter
+    if it may open too few to serve anybody.
     """
     if sys.platform == "win32":
         return replace(bounds, connections=_SELECTED, newcomers=_SELECTED // 2, waiting=_SELECTED)
@@ -54,6 +58,10 @@ def within_handles(bounds: Bounds, *, gates: int = 1) -> Bounds:
     if most == resource.RLIM_INFINITY:
         return bounds
     each = (most - _OTHER_HANDLES) // gates
+    if each < _FEWEST_HANDLES:
+        fewest = f"{_OTHER_HANDLES + gates * _FEWEST_HANDLES} or more"
+        fix = "Raise the limit of open files: ulimit -n, or LimitNOFILE= of a systemd unit."
+        raise InvalidParameter(complaint("open files", got=str(most), expected=fewest, fix=fix))
     connections = min(bounds.connections, each // 2)
     waiting = min(bounds.waiting, each - connections)
     newcomers = min(bounds.newcomers, connections // 2)
@@ -82,6 +90,7 @@ def uvicorn_config(app: Starlette, *, stop_seconds: int, **options: Any) -> uvic
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        h11_max_incomplete_event_size=LONGEST_HEAD,
         timeout_graceful_shutdown=stop_seconds,
         **options,
     )

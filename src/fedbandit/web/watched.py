@@ -3,22 +3,28 @@
 Parsing costs time: of a head with thousands of lines, of a body in thousands of chunks, up to a
 second for what one read brings. So the lines of a stranger's head are counted, and what comes
 after its head is passed on in slices, a few milliseconds of them at a time, between which everybody
-else is served. From a connection that was admitted bytes are passed on as they come.
+else is served. From a connection that was admitted bytes are passed on as they come, unless one
+read took long; after some that did not, they are again.
 """
 
 import asyncio
 import re
 import time
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from fedbandit.web.guests import Guest
 
 MOST_LINES: Final = 256
 """Of the head of a request; a stranger with more is refused."""
-_SLICE = 2048  # bytes passed on at once
+SLICE: Final = 2048
+"""Bytes passed on at once."""
 _TURN = 0.005  # seconds of slices before everybody else is served
+STEP: Final = 0.01
+"""Seconds that a connection may cost before others go first."""
+_ADDRESSES = 4096  # remembered at most, unless they have something to pass on
 _COSTLY = 0.05  # seconds to pass on one read; that connection gets slices from then on
+_CHEAP, _FORGIVEN = 0.001, 64  # until so many slices took less than so many seconds each
 _READ = 2**14  # bytes read at a time from a connection that gets slices
 _END = re.compile(rb"\n\r?\n")
 _TOO_LONG = (
@@ -27,39 +33,81 @@ _TOO_LONG = (
 )
 
 
+class Holding(Protocol):
+    """What holds bytes back. Those of a lower ``rank`` are passed on first."""
+
+    rank: int
+
+    def pass_on(self) -> bool:
+        """Pass on a slice; return whether there is more."""
+        ...
+
+
+class Reading(Protocol):
+    """Where bytes come from."""
+
+    def pause_reading(self) -> None:
+        """Read no more for now."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        ...
+
+
 class Slices:
-    """Passes on what connections hold back: first from the one that has cost least so far."""
+    """Passes on what connections hold back, a slice at a time.
+
+    First of those that have cost little so far; among them of one address after the other, so that
+    many of one address keep only each other waiting, and those that come later wait longer.
+    """
 
     def __init__(self) -> None:
-        self._holding: dict[Watched, None] = {}
+        self._holding: dict[Holding, tuple[int, str]] = {}  # the round that each is in, its address
+        self._rounds: dict[str, int] = {}  # the last one that each address has something in
+        self._round = 0
         self._begun = False
 
-    def add(self, connection: "Watched") -> None:
+    def add(self, connection: Holding, address: str) -> None:
         """Pass on what a connection holds, soon."""
-        self._holding[connection] = None
+        if connection in self._holding:
+            return
+        if len(self._rounds) > _ADDRESSES:
+            self._rounds = {each: last for each, last in self._rounds.items() if last > self._round}
+        found = max(self._round, self._rounds.get(address, 0)) + 1
+        self._rounds[address] = found
+        self._holding[connection] = found, address
         if not self._begun:
             self._begun = True
             asyncio.get_running_loop().call_soon(self._turn)
 
-    def discard(self, connection: "Watched") -> None:
+    def discard(self, connection: Holding) -> None:
         """Pass on nothing more from a connection."""
         self._holding.pop(connection, None)
 
     def _turn(self) -> None:
         ends = time.monotonic() + _TURN
-        while self._holding and time.monotonic() < ends:
-            chosen = min(self._holding, key=lambda each: each.spent)
-            if not chosen.pass_on():
-                self._holding.pop(chosen, None)
-        self._begun = bool(self._holding)
-        if self._begun:
-            asyncio.get_running_loop().call_soon(self._turn)
+        try:
+            while self._holding and time.monotonic() < ends:
+                chosen = min(self._holding, key=self._comes)
+                found, address = self._holding.pop(chosen)
+                self._round = max(self._round, found)
+                if chosen.pass_on():
+                    self.add(chosen, address)
+        finally:
+            self._begun = bool(self._holding)
+            if self._begun:
+                asyncio.get_running_loop().call_soon(self._turn)
+
+    def _comes(self, connection: Holding) -> tuple[int, int]:
+        return connection.rank, self._holding[connection][0]
 
 
 class Watched(asyncio.Protocol):
     """Passes everything on to uvicorn's protocol, and notes when the connection begins and ends.
 
     ``ended`` is called at its end. ``spent``: seconds that passing on its bytes took.
+    ``reads_from``: what is below TLS, if there is TLS.
     """
 
     def __init__(
@@ -68,8 +116,9 @@ class Watched(asyncio.Protocol):
         self._inner, self._guest, self._slices, self._ended = inner, guest, slices, ended
         self._held = bytearray()
         self._tail, self._lines = b"", 0  # of a head that has not ended yet
-        self._in_head, self._is_costly = True, False
-        self.spent = 0.0
+        self._in_head, self._is_costly, self._cheap = True, False, 0
+        self.spent, self.rank = 0.0, 0
+        self.reads_from: Reading | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take up a connection that is to be served."""
@@ -91,18 +140,20 @@ class Watched(asyncio.Protocol):
             data = self._feed_head(data)
         if data:
             self._held += data
-            self._transport.pause_reading()
-            self._slices.add(self)
+            (self.reads_from or self._transport).pause_reading()
+            self._slices.add(self, self._guest.address)
 
     def pass_on(self) -> bool:
         """Pass on a slice of what is held; return whether there is more."""
         if self._transport.is_closing():
             self._held.clear()
             return False
-        data = bytes(self._held[:_SLICE])
-        del self._held[:_SLICE]
+        data = bytes(self._held[:SLICE])
+        del self._held[:SLICE]
         self._feed(data)
+        self.rank = int(self.spent / STEP)
         if not self._held:
+            self._forgive()
             self._read_on()
         return bool(self._held)
 
@@ -145,9 +196,16 @@ class Watched(asyncio.Protocol):
         self._inner.data_received(data)
         took = time.monotonic() - began
         self.spent += took
+        self._cheap = self._cheap + 1 if took < _CHEAP else 0
         if took > _COSTLY and not self._is_costly:
             self._is_costly = True
             self._read_at_most(_READ)
+
+    def _forgive(self) -> None:
+        """Take a connection for cheap again: a busy machine makes one read of any of them long."""
+        if self._is_costly and self._guest.known and self._cheap >= _FORGIVEN:
+            self._is_costly = False
+            self._read_at_most(None)
 
     def _be_known(self) -> None:
         """Pass on everything from now on as it comes."""
@@ -164,16 +222,18 @@ class Watched(asyncio.Protocol):
 
     def _read_on(self) -> None:
         """Read again, unless uvicorn has enough for now: it goes on by itself then."""
-        if not cast(Any, self._inner).flow.read_paused and not self._transport.is_closing():
+        if self.reads_from is not None:
+            self.reads_from.resume_reading()  # uvicorn pauses what is above TLS
+        elif not cast(Any, self._inner).flow.read_paused and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def _read_at_most(self, size: int | None) -> None:
-        """Set how much one read brings, or waits under TLS while none is wanted; None: as usual.
+        """Set how much one read brings; under TLS, one slice waits while none is wanted.
 
-        Of event loops that do not let it be chosen, more is held.
+        None: as usual. Of event loops that do not let it be chosen, more is held.
         """
         place = cast(Any, self._transport)
         if hasattr(place, "max_size"):
             place.max_size = size or type(place).max_size
         if hasattr(place, "set_read_buffer_limits"):
-            place.set_read_buffer_limits(size)
+            place.set_read_buffer_limits(None if size is None else 1)

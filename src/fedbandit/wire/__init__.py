@@ -31,6 +31,7 @@ from fedbandit.wire.envelopes import (
     synced_rest,
 )
 from fedbandit.wire.messages import decode, encode
+from fedbandit.wire.shadow import ShadowSums, check_shadow
 
 MEDIA_TYPE: Final = "application/vnd.fedbandit+msgpack"
 
@@ -43,8 +44,10 @@ __all__ = [
     "WIDTH",
     "Joined",
     "Limits",
+    "ShadowSums",
     "Sync",
     "Synced",
+    "check_shadow",
     "decode",
     "decode_joined",
     "decode_sync",

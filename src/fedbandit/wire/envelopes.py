@@ -13,8 +13,6 @@ from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.wire.decoding import FORMAT, WIDTH, check_head, read, refuse
 from fedbandit.wire.messages import (
-    NOTHING_MORE,
-    More,
     WiredDownload,
     WiredUpload,
     encode,
@@ -22,6 +20,7 @@ from fedbandit.wire.messages import (
     unwired_upload,
     written,
 )
+from fedbandit.wire.shadow import ShadowSums
 
 LIFE_BYTES: Final = 16
 """Length of a life, see ``Sync``."""
@@ -37,6 +36,12 @@ _Above0 = Annotated[float, Meta(gt=0.0)]
 _Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
+class _MoreSync(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``shadow``: how the agent compares with the rule that it shadows, as of this request."""
+
+    shadow: ShadowSums | None = None
+
+
 class _Sync(msgspec.Struct, array_like=True, frozen=True, tag="sync", forbid_unknown_fields=True):
     format: int
     fingerprint: _Fingerprint
@@ -45,7 +50,13 @@ class _Sync(msgspec.Struct, array_like=True, frozen=True, tag="sync", forbid_unk
     born: _Natural
     sequence: _Positive
     upload: WiredUpload
-    more: More | None = None
+    more: _MoreSync | None = None
+
+
+class _MoreSynced(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``set_back``: the version at which something was last taken out of the model, if ever."""
+
+    set_back: _Natural = 0
 
 
 class _Synced(
@@ -58,7 +69,7 @@ class _Synced(
     sequence: _Positive
     version: _Natural
     download: WiredDownload
-    more: More | None = None
+    more: _MoreSynced | None = None
 
 
 class _Limits(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -68,9 +79,13 @@ class _Limits(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
 
 
 class _MoreJoined(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``digest``: of the download that is left out because the agent has it."""
+    """``digest``: of the download that is left out because the agent has it.
+
+    ``set_back``: see ``_MoreSynced``.
+    """
 
     digest: _Digest | None = None
+    set_back: _Natural = 0
 
 
 class _Joined(
@@ -95,7 +110,7 @@ class Sync:
     ``Joined.lives`` of the life's first join, 0 if it never joined; it never changes, so that the
     coordinator can tell a life that it has forgotten from a new one. ``fingerprint`` identifies the
     recipe (see the function ``fingerprint``). ``format`` is that of the bytes; the answer has the
-    same.
+    same. ``shadow``: how the agent compares with the rule that it shadows, None if it has none.
     """
 
     fingerprint: str
@@ -104,6 +119,7 @@ class Sync:
     upload: Upload
     born: int = 0
     format: int = FORMAT
+    shadow: ShadowSums | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +129,9 @@ class Synced:
     ``merged`` is False for a copy of an upload that was merged before, which changed nothing.
     ``version`` is the upload's place in the order of merging, from 1; a copy of the life's last
     upload gets the same number again, an older copy 0. The download may be newer. ``digest`` is the
-    digest of the download's bytes; "" if this was not decoded from bytes.
+    digest of the download's bytes; "" if this was not decoded from bytes. ``set_back`` is the
+    version at which something was last taken out of the model, 0 if never: a relay that knows an
+    earlier one has to tell its own agents.
     """
 
     fingerprint: str
@@ -123,6 +141,7 @@ class Synced:
     download: Download
     digest: str = ""
     format: int = FORMAT
+    set_back: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +165,7 @@ class Joined:
     this ``fingerprint``. ``download`` is None if the agent said that it has the current one.
     ``lives`` is the number of lives of this agent that have uploaded something so far. ``digest``
     is that of the download's bytes, in this format, also where it is left out; "" if not known.
+    ``set_back`` as in ``Synced``.
     """
 
     fingerprint: str
@@ -156,6 +176,7 @@ class Joined:
     lives: int = 0
     digest: str = ""
     format: int = FORMAT
+    set_back: int = 0
 
 
 def fingerprint(recipe: Recipe, *, format: int = FORMAT) -> str:
@@ -200,7 +221,7 @@ def encode_sync(sync: Sync, *, upload: bytes | None = None) -> bytes:
     """Return a sync as bytes; ``upload``: ``encode(sync.upload)`` if that exists already."""
     packed = msgspec.Raw(encode(sync.upload, format=sync.format) if upload is None else upload)
     head = (sync.fingerprint, WIDTH, sync.life, sync.born, sync.sequence)
-    return written(sync.format, "sync", *head, packed)
+    return written(sync.format, "sync", *head, packed, more=_MoreSync(sync.shadow))
 
 
 def decode_sync(
@@ -224,7 +245,8 @@ def decode_sync(
         refuse("upload.moment", f"it has {length} numbers; expected {dimension}")
     upload = unwired_upload(wired.upload, "upload.")
     head = (wired.fingerprint, wired.life, wired.sequence)
-    return Sync(*head, upload, wired.born, wired.format)
+    shadow = None if wired.more is None else wired.more.shadow
+    return Sync(*head, upload, wired.born, wired.format, shadow)
 
 
 def encode_synced(answer: Synced) -> bytes:
@@ -236,7 +258,7 @@ def encode_synced(answer: Synced) -> bytes:
         version=answer.version,
         format=answer.format,
     )
-    return head + synced_rest(answer.download, format=answer.format)
+    return head + synced_rest(answer.download, format=answer.format, set_back=answer.set_back)
 
 
 def synced_head(
@@ -249,10 +271,12 @@ def synced_head(
     return bytes([packed[0] + more]) + packed[1:]
 
 
-def synced_rest(download: Download, *, format: int = FORMAT, encoded: bytes | None = None) -> bytes:
+def synced_rest(
+    download: Download, *, format: int = FORMAT, encoded: bytes | None = None, set_back: int = 0
+) -> bytes:
     """Return the last bytes of a ``Synced``. ``encoded``: ``encode(download)`` if it exists."""
     body = encode(download, format=format) if encoded is None else encoded
-    return body if format == 1 else body + msgspec.msgpack.encode(NOTHING_MORE)
+    return body if format == 1 else body + msgspec.msgpack.encode(_MoreSynced(set_back))
 
 
 def decode_synced(data: bytes) -> Synced:
@@ -262,7 +286,8 @@ def decode_synced(data: bytes) -> Synced:
     _check_inner("download.", wired.download.format, wired.format)
     download = unwired_download(wired.download, "download.")
     head = (wired.fingerprint, wired.merged, wired.sequence, wired.version)
-    return Synced(*head, download, _digest_of_download(data, wired.format), wired.format)
+    digest, set_back = _digest_of_download(data, wired.format), _set_back(wired.more)
+    return Synced(*head, download, digest, wired.format, set_back)
 
 
 def encode_joined(joined: Joined) -> bytes:
@@ -273,7 +298,8 @@ def encode_joined(joined: Joined) -> bytes:
     limits = (joined.limits.arm_norm, joined.limits.reward, joined.limits.count)
     head = (joined.fingerprint, WIDTH, joined.recipe, joined.params, limits, joined.lives)
     left_out = joined.digest if joined.download is None else ""
-    return written(joined.format, "joined", *head, download, more=_MoreJoined(left_out or None))
+    more = _MoreJoined(left_out or None, joined.set_back)
+    return written(joined.format, "joined", *head, download, more=more)
 
 
 def decode_joined(data: bytes) -> Joined:
@@ -293,7 +319,12 @@ def decode_joined(data: bytes) -> Joined:
         wired.lives,
         digest,
         wired.format,
+        _set_back(wired.more),
     )
+
+
+def _set_back(more: _MoreSynced | _MoreJoined | None) -> int:
+    return 0 if more is None else more.set_back
 
 
 def _check_inner(place: str, inner: int, outer: int) -> None:

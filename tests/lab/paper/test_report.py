@@ -18,6 +18,7 @@ from fedbandit.lab.figures.panels import QUANTITIES, Panel
 from fedbandit.lab.paper.algorithms import PAPER_ALGORITHMS, assumptions
 from fedbandit.lab.paper.claims import findings
 from fedbandit.lab.paper.classes import ClassRow, ClassTable, class_table
+from fedbandit.lab.paper.gains import Gain
 from fedbandit.lab.paper.report import (
     ChartGroup,
     Report,
@@ -29,6 +30,7 @@ from fedbandit.lab.study.study import FULL, Size
 from tests.lab.made_runs import paper_runs
 
 SECTIONS = ("claims", "figures", "table", "details", "theory", "tuning", "classes", "settings")
+GAIN = Gain("satimage", Estimate(0.033, 0.001), Estimate(0.134, 0.01), Estimate(0.0028, 0.0001))
 LOADING = ("src", "href", "data", "srcset", "poster", "action")
 
 
@@ -69,6 +71,7 @@ def made_report(reward: float = 990.0, seconds: float = 0.1) -> Report:
     return Report(
         size=Size(trials=4, rounds=100, tuning_trials=2, grid=(0.1, 0.5)),
         settings=SETTINGS,
+        gains=[GAIN],
         charts=[ChartGroup("A <figure>", "What it shows", curve_charts(panels, QUANTITIES[0]))],
         tuned=findings(found, SETTINGS, radius="tuned"),
         theoretical=findings(found, SETTINGS, radius="paper"),
@@ -111,10 +114,19 @@ def test_charts_are_the_numbers_that_were_run_and_cannot_end_their_script(tmp_pa
     assert json.loads(unsafe.spec)["data"][0]["name"] == "</script><b>"
 
 
+def test_gains_come_first_where_there_are_any(tmp_path: Path) -> None:
+    report = made_report()
+    text = page_of(report, tmp_path).text
+    assert text.index(percent_interval(GAIN.bytes)) < text.index("The paper says")
+    without = page_of(replace(report, gains=[]), tmp_path)
+    assert "gains" not in without.ids
+    assert "#gains" not in without.links
+
+
 def test_every_section_is_there_and_every_link_leads_to_one(tmp_path: Path) -> None:
     page = page_of(made_report(), tmp_path)
     assert page.open == []
-    sections = {*SECTIONS, "machine"}
+    sections = {*SECTIONS, "gains", "machine"}
     assert sections | {"plotly"} == set(page.ids)
     assert {link[1:] for link in page.links} == sections
     for words in ("A <figure>", "at the edge of the grid", "numpy", "Processor", "synthetic d=100"):

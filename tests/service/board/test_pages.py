@@ -1,5 +1,6 @@
 """The board over HTTP: signing in, what is shown, and that nothing is changed by it."""
 
+import asyncio
 import json
 import re
 import urllib.request
@@ -9,6 +10,8 @@ from typing import IO, Any
 
 import numpy as np
 import pytest
+from starlette.requests import Request
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 import fedbandit as fb
@@ -19,6 +22,7 @@ from fedbandit.service.access.audit import AuditLog
 from fedbandit.service.access.sessions import parent_of
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.app import app_of, watching_app
+from fedbandit.service.http.board import WATCHERS, board_routes
 from fedbandit.service.private import private_coordinator
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store
@@ -225,6 +229,27 @@ def test_the_board_is_where_operators_are_answered(url: str) -> None:
         assert [agents.get(path).status_code for path in PAGES] == [404] * 4
         with TestClient(watching_app(coordinator)) as operators:
             assert operators.get("/board/models").status_code == 200
+
+
+def test_so_many_browsers_watch_and_no_more_even_if_they_come_at_once(url: str) -> None:
+    coordinator = Coordinator(open_store(url), OPEN)
+    routes = {route.path: route for route in board_routes(coordinator) if isinstance(route, Route)}
+    asked = {"type": "http", "method": "GET", "headers": [], "query_string": b""}
+
+    async def run() -> list[bytes]:
+        ask = routes["/board/events"].endpoint
+        answers = await asyncio.gather(*(ask(Request(asked)) for _ in range(WATCHERS + 20)))
+        told = [await anext(answer.body_iterator) for answer in answers]
+        for answer in answers:
+            await answer.body_iterator.aclose()
+        again = await ask(Request(asked))
+        told.append(await anext(again.body_iterator))
+        await coordinator.stop()
+        return told
+
+    told = asyncio.run(run())
+    assert sum(b"event: view" in each for each in told[:-1]) == WATCHERS
+    assert b"event: view" in told[-1]  # the others have left
 
 
 def test_an_unknown_model_or_range_is_refused(signed_in: TestClient) -> None:

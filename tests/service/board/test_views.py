@@ -1,5 +1,6 @@
 """What is shown is what was counted, whatever the range; and what is counted besides merging."""
 
+import json
 from http import HTTPStatus
 from pathlib import Path
 
@@ -75,6 +76,8 @@ def test_the_spectrum_is_that_of_each_kind_of_summary() -> None:
     whole = spectrum_of(Gram(rows.T @ rows))
     assert (whole["shed"], whole["lost"]) == (0.0, 0.0)
     assert spectrum_of(Gram(np.zeros((3, 3))))["directions"] == 0
+    few = np.random.default_rng(0).normal(size=(5, 40))
+    assert spectrum_of(Gram(few.T @ few))["directions"] == 5  # the rest is rounding
 
 
 def test_traffic_is_counted_by_model_and_minute() -> None:
@@ -119,3 +122,6 @@ def test_model_show_tells_what_the_board_shows(
         "1 (1 behind)",
     ):
         assert words in told
+    main(["model", "show", "news", "--store", url, "--json"])
+    progress = json.loads(capsys.readouterr().out)["progress"]
+    assert (progress["average"], progress["totals"]["uploads"]) == (None, 2)

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,13 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.errors import InvalidState, StoreError, UnknownName
 from fedbandit.service.merging.batch import StoreMerger
-from fedbandit.service.merging.link import Frames, framed
+from fedbandit.service.merging.link import (
+    Question,
+    framed_question,
+    framed_reply,
+    questions,
+    replies,
+)
 from fedbandit.service.merging.queue import Batch
 from fedbandit.service.merging.supervisor import FIRST_PAUSE, WorkerMerger
 from fedbandit.service.merging.sync import (
@@ -82,12 +89,12 @@ def test_outcomes_come_back_as_they_were(outcomes: list[Any]) -> None:
 def test_a_download_is_sent_once_for_all_its_answers() -> None:
     download = bytes(10**6)
     outcomes = [Answer(head, download, merged=True) for head in (b"one", b"two", b"three")]
-    assert len(framed(outcomes)) < 1_001_000
+    assert len(framed_reply(outcomes)) < 1_001_000
 
 
 def _sent(message: Any) -> Any:
     """Return what the other process is told."""
-    (received,) = Frames().received(framed(message))
+    (received,) = replies().received(framed_reply(message))
     return received
 
 
@@ -95,12 +102,37 @@ def _sent(message: Any) -> Any:
 def test_messages_arrive_whole_and_in_order_however_they_are_cut(
     messages: list[bytes], cuts: list[int]
 ) -> None:
-    sent = b"".join(framed(message) for message in messages)
-    frames, places = Frames(), sorted(min(cut, len(sent)) for cut in cuts)
-    pieces = [
-        sent[start:end] for start, end in zip([0, *places], [*places, len(sent)], strict=True)
-    ]
-    assert [each for piece in pieces for each in frames.received(piece)] == messages
+    sent = b"".join(framed_reply(message) for message in messages)
+    frames = replies()
+    assert [each for piece in _cut(sent, cuts) for each in frames.received(piece)] == messages
+
+
+requests = st.builds(
+    SyncRequest, st.text(), st.binary(max_size=200), st.none() | st.binary(max_size=32)
+)
+asked = st.builds(
+    Question,
+    st.integers(1, 2**63),
+    st.none() | st.text(),
+    st.none() | st.builds(ModelRef, st.text(), st.text()),
+    st.none() | requests,
+)
+
+
+@given(st.lists(asked), st.lists(st.integers(0, 400)))
+def test_questions_arrive_whole_and_in_order_however_they_are_cut(
+    some: list[Question], cuts: list[int]
+) -> None:
+    sent = b"".join(framed_question(each) for each in some)
+    frames = questions()
+    came = [each for piece in _cut(sent, cuts) for each in frames.received(piece)]
+    assert msgspec.to_builtins(came) == msgspec.to_builtins(some)
+
+
+def _cut(sent: bytes, cuts: list[int]) -> list[bytes]:
+    """Return bytes in pieces, which end at some places."""
+    places = sorted(min(cut, len(sent)) for cut in cuts)
+    return [sent[start:end] for start, end in zip([0, *places], [*places, len(sent)], strict=True)]
 
 
 class _Broken:

@@ -131,6 +131,38 @@ def test_what_is_taken_out_above_is_taken_out_below() -> None:
     assert tree.root.server.count == 25
 
 
+@pytest.mark.parametrize("levels", [[2], [1, 2]])
+@pytest.mark.parametrize("asked", [True, False])
+def test_quiet_agents_hear_of_it_also_where_more_has_come_in_meanwhile(
+    levels: list[int], *, asked: bool
+) -> None:
+    """By asking for news, or by the answer to an upload."""
+    tree = Tree(MATRICES, levels, 1)
+    (good, bad), left = tree.leaves, tree.relays[-2]
+    with tree.root.store.lock(MODEL) as locked:
+        set_history(locked, History(every=1e-9, by_agent=True))
+    fed(good, 20)
+    tree.settle()
+    fed(bad, 30, seed=1)
+    tree.settle()
+    for relay in tree.relays:
+        passed_on(relay)
+    assert left.server.count == 50
+    version = left.server.version
+    with tree.root.store.lock(MODEL) as locked:
+        roll_back(locked, locked.past.snapshots()[-1].version)
+    fed(bad, 40, seed=3)
+    for relay in reversed(tree.relays):
+        if relay is not left:
+            passed_on(relay)
+    if not asked:
+        fed(good, 5, seed=4)
+    for relay in tree.relays:
+        passed_on(relay)
+    assert left.server.count == (60 if asked else 65)
+    assert left.store.model(MODEL).set_back > version
+
+
 def test_a_coordinator_above_that_is_made_anew_gets_what_was_not_acknowledged() -> None:
     tree = Tree(MATRICES, [1], 1)
     (leaf,), (relay,) = tree.leaves, tree.relays

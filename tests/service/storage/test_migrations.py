@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedbandit.errors import StoreError
+from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.history import HOURLY
 from fedbandit.service.models.model import new_model
 from fedbandit.service.models.quotas import NO_QUOTAS
@@ -18,12 +19,13 @@ from fedbandit.service.storage.database import Session
 from fedbandit.service.storage.migrations import MIGRATIONS, SCHEMA, migrate
 from fedbandit.service.storage.opening import open_database, open_store
 from fedbandit.service.tokens import digest_of
+from fedbandit.wire import ShadowSums
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import client_of, make_model, make_token, overwrite, post
 
 NEW = SCHEMA + 2
 
-BEFORE_RELAYS = SCHEMA - 1
+BEFORE_RELAYS = SCHEMA - 2
 
 
 def _add_column(session: Session) -> None:
@@ -83,8 +85,27 @@ def test_there_is_a_step_from_every_schema_since_the_oldest() -> None:
     assert sorted(MIGRATIONS) == list(range(SCHEMA - len(MIGRATIONS), SCHEMA))
 
 
+def _without_shadows(url: str) -> None:
+    """Make a store of the schema before agents told of shadow mode."""
+    overwrite(url, "ALTER TABLE agents DROP COLUMN shadow")
+    overwrite(url, f"UPDATE fedbandit SET version = {SCHEMA - 1}")
+
+
+def test_agents_of_a_store_from_before_shadows_told_of_none(old: str) -> None:
+    _without_shadows(old)
+    opened = open_store(old)
+    assert opened.shadows("news") == []
+    with opened.lock("news") as locked:
+        told = MergedUploads(uploads=1, shadow=ShadowSums(3))
+        locked.merged_uploads(["phone"])
+        locked.write(state=locked.state(), version=1, count=1, merged={"phone": told})
+    assert opened.shadows("news") == [ShadowSums(3)]
+    opened.close()
+
+
 def _without_relaying(url: str) -> None:
     """Make a store of the schema before relays."""
+    _without_shadows(url)
     overwrite(url, "DROP TABLE relaying")
     overwrite(url, f"UPDATE fedbandit SET version = {BEFORE_RELAYS}")
 
@@ -101,7 +122,7 @@ def test_no_model_of_a_store_from_before_relays_is_one(old: str) -> None:
 
 
 def _without_progress(url: str) -> None:
-    """Make a store of schema 6 of one of schema 8."""
+    """Make a store of schema 6."""
     _without_relaying(url)
     for column in ("rewards", "reward_total", "held"):
         overwrite(url, f"ALTER TABLE agents DROP COLUMN {column}")

@@ -115,7 +115,7 @@ def _create(arguments: Namespace) -> None:
         lambda: identity(model, recipe),
         lambda: say(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}", indent="  "),
     )
-    for line in advice(limits, quotas, agents=recipe.agents):
+    for line in advice(limits, quotas, agents=recipe.agents, groups=model.groups):
         print(line, file=sys.stderr)
 
 

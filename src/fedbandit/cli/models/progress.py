@@ -1,26 +1,25 @@
 """How a model does, in lines of text: the numbers of the board, for ``fedbandit model show``."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from fedbandit.service.storage.contract import Store
+TOLD = ("average", "early", "lately", "verdict", "theta", "spectrum", "totals", "refusals")
+"""Those parts of the board's view of a model that ``--json`` has too."""
 
 
-def progress_lines(store: "Store", name: str) -> list[str]:
+def progress_lines(view: dict[str, Any]) -> list[str]:
     """Return what became of a model since progress is kept; nothing before the first upload."""
-    from fedbandit.service.board.views import model_view
-
-    view = model_view(store, name, "day")
     if not view["version"]:
         return []
-    return [*_rewards(view), _theta(view), _spectrum(view), _traffic(view), *_refusals(view)]
+    shadow = [] if view["shadow"] is None else [view["shadow"]["sentence"]]
+    rest = (_theta(view), _spectrum(view), _traffic(view))
+    return [*_rewards(view), *shadow, *rest, *_refusals(view)]
 
 
 def held_text(held: int, version: int) -> str:
     """Return the version that an agent holds, and how far behind that is."""
     if not held:
         return "-"
-    return f"{held}" if held >= version else f"{held} ({version - held} behind)"
+    return f"{held:,}" if held >= version else f"{held:,} ({version - held:,} behind)"
 
 
 def _rewards(view: dict[str, Any]) -> list[str]:
@@ -30,7 +29,7 @@ def _rewards(view: dict[str, Any]) -> list[str]:
     if verdict is None:
         return [f"average reward {view['average']:.4g}; too early for a trend"]
     clear = "" if verdict["clear"] else " (no clear change)"
-    change = f"{verdict['change']:+.4g} +- {2 * verdict['error']:.2g}{clear}"
+    change = f"{verdict['change']:+.4g} ± {2 * verdict['error']:.2g}{clear}"
     lines = [
         f"average reward {lately['average']:.4g} in the {lately['label']}, {early['average']:.4g} "
         f"in the {early['label']}: {change}"
@@ -46,7 +45,8 @@ def _rewards(view: dict[str, Any]) -> list[str]:
 
 def _theta(view: dict[str, Any]) -> str:
     theta = view["theta"]
-    share = f" ({theta['hour'] / theta['length']:.2%} of its length)" if theta["length"] else ""
+    length = theta["length"]
+    share = f" ({_percent(theta['hour'] / length)} of its length)" if length else ""
     return (
         f"theta moved by {theta['hour']:.3g}{share} in the last hour, {theta['day']:.3g} in a day"
     )
@@ -54,7 +54,7 @@ def _theta(view: dict[str, Any]) -> str:
 
 def _spectrum(view: dict[str, Any]) -> str:
     spectrum = view["spectrum"]
-    lost = "" if spectrum["lost"] is None else f", {spectrum['lost']:.2%} of everything"
+    lost = "" if spectrum["lost"] is None else f", {_percent(spectrum['lost'])} of everything"
     shed = f"shed at most {spectrum['shed']:.4g} along any{lost}"
     return f"the {spectrum['kind']} holds {spectrum['directions']} directions; {shed}"
 
@@ -63,7 +63,7 @@ def _traffic(view: dict[str, Any]) -> str:
     totals = view["totals"]
     saved = f"; FedLinUCB sends {totals['times']:.1f} times that in as many syncs"
     return (
-        f"{totals['received']} bytes up, {totals['sent']} down in {totals['uploads']} uploads"
+        f"{totals['received']:,} bytes up, {totals['sent']:,} down in {totals['uploads']:,} uploads"
         f"{saved if totals['times'] else ''}"
     )
 
@@ -74,3 +74,10 @@ def _refusals(view: dict[str, Any]) -> list[str]:
         f"{each['message']}"
         for each in view["refusals"]
     ]
+
+
+def _percent(share: float) -> str:
+    """Write a share that is not negative."""
+    if 0.0 < share < 0.5e-4:
+        return "less than 0.01 %"
+    return f"{100 * share:.{1 if share >= 0.01 else 2}f} %"

@@ -105,8 +105,18 @@ def history_from(arguments: Namespace, history: "History") -> "History":
     )
 
 
-def advice(limits: "Limits", quotas: "Quotas", *, agents: int) -> list[str]:
-    """Return what to set where agents are not one's own, a line each."""
+_ENOUGH_AGENTS = 10  # for groups to stand at least one liar
+_MOST_GROUPS = 48  # more cost CPU, and stand more liars than one should have
+
+
+def advice(
+    limits: "Limits", quotas: "Quotas", *, agents: int, groups: int | None = None
+) -> list[str]:
+    """Return what to set where agents are not one's own, a line each.
+
+    ``groups``: those of a model that is being made; None for one that is there, whose cannot be
+    changed.
+    """
     from fedbandit.service.models.model import DEFAULT_LIMITS
 
     said = []
@@ -128,6 +138,11 @@ def advice(limits: "Limits", quotas: "Quotas", *, agents: int) -> list[str]:
         said.append(
             f"one agent can outweigh all others; where agents are not yours, set "
             f"{', '.join(missing)}: a few times what the busiest honest agent sends"
+        )
+    if groups == 0 and agents >= _ENOUGH_AGENTS:
+        said.append(
+            f"few liars can turn a young model; where agents are not yours and see alike, make it "
+            f"with --groups {min(agents // 2, _MOST_GROUPS)}: it cannot be set later"
         )
     return said
 

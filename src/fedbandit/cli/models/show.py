@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from fedbandit.cli.models.progress import held_text, progress_lines
+from fedbandit.cli.models.progress import TOLD, held_text, progress_lines
 from fedbandit.cli.models.rules import rules_text
 from fedbandit.cli.options import opened_store
 from fedbandit.cli.reporting import report, say
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 def show(arguments: Namespace) -> None:
     """Print one model."""
+    from fedbandit.service.board.views import model_view
     from fedbandit.service.models.model import recipe_of
 
     with opened_store(arguments) as store:
         model, state = store.state(arguments.name)
         agents = store.agents(arguments.name)
-        lines = progress_lines(store, arguments.name)
+        view = model_view(store, arguments.name, "day")
     recipe = recipe_of(model)
     report(
         arguments,
@@ -39,9 +40,11 @@ def show(arguments: Namespace) -> None:
             "uploads": model.version,
             "observations": model.count,
             "state_bytes": len(state),
+            "progress": {name: view[name] for name in TOLD},
+            "shadow": view["shadow"],
             "agents": {name: _counted(each) for name, each in sorted(agents.items())},
         },
-        lambda: _show_model(model, recipe, state, agents, lines),
+        lambda: _show_model(model, recipe, state, agents, progress_lines(view)),
     )
 
 
@@ -72,18 +75,18 @@ def _show_model(
         say(f"relays: up to {model.relays} levels of them may be below")
     if model.groups:
         say(f"groups: agents are told the median of {model.groups} estimates")
-    print(f"{model.version} uploads of {model.count} observations; state {len(state)} bytes")
+    print(f"{model.version:,} uploads of {model.count:,} observations; state {len(state):,} bytes")
     for line in lines:
         say(line, indent="  ")
     total = sum(each.observations for each in agents.values()) or 1
     rows = [
         (
             agent,
-            f"{each.uploads}",
-            f"{each.observations}",
-            f"{each.observations / total:.1%}",
+            f"{each.uploads:,}",
+            f"{each.observations:,}",
+            f"{100 * each.observations / total:.1f} %",
             f"{each.reward_total / each.rewards:.4g}" if each.rewards else "-",
-            f"{each.received}",
+            f"{each.received:,}",
             f"{each.known}",
             held_text(each.held, model.version),
             when(each.seen),

@@ -46,7 +46,8 @@ class Places:
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            message = f"quickstart: {str(self.root)!r} cannot be written ({error.strerror})."
+            why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+            message = f"quickstart: {str(self.root)!r} cannot be written ({why})."
             raise OutputError(f"{message} Choose another --dir.") from error
         store = open_store(self.store, create=True)
         try:

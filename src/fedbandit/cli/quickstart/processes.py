@@ -36,7 +36,8 @@ def running(words: Sequence[str], *, log: Path) -> Iterator[str]:
         line = process.stdout.readline()
         if not line:
             said = (log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1]
-            raise OutputError(f"quickstart: fedbandit {words[0]} did not start: {said}")
+            why = said.removeprefix("fedbandit: error: ")
+            raise OutputError(f"quickstart: fedbandit {words[0]} did not start: {why}")
         yield line.split()[-1]
     finally:
         process.terminate()

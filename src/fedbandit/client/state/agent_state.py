@@ -77,7 +77,7 @@ class AgentState:
     ``caught_up``: it has the coordinator's state as of this start, or of the start of this life.
     ``chance``: what its draws follow from, drawn once for every state and kept with it.
     ``on_default`` is called with the id and the reward of a decision that got the default one,
-    under the learning lock.
+    under the learning lock. ``shadow_sums`` says how shadow decisions compare, for the coordinator.
 
     The learning lock orders everything that is learned. Nothing is learned before it is written,
     and both happen in the same order, so that replaying the journal gives the same learner.
@@ -103,6 +103,7 @@ class AgentState:
         self._learning_lock = Lock()
         self._rewards = self._defaults = self._taught = 0
         self.on_default: Callable[[str, float], None] = lambda _name, _value: None
+        self.shadow_sums: Callable[[], wire.ShadowSums | None] = lambda: None
         learner.learned, learner.estimated = NO_REWARDS, NO_ESTIMATES  # without those of before
         self._closing = False
 
@@ -197,12 +198,24 @@ class AgentState:
     def reward(self, name: str, value: float) -> bool:
         """Learn from a decision's reward; return whether an upload became due."""
         with self._learning_lock:
-            if self._closing:
-                raise closed()
-            value = self._checked(value)
-            arm = self.log.reward(name, value, lambda arm: self._check_observation(arm, value))
-            self._rewards += 1
-            return self._learner.observe(arm, value)
+            return self._reward(name, value)
+
+    def reward_at_once(self, name: str, value: float) -> bool | None:
+        """Do what ``reward`` does; None, and nothing is done, if it would wait for anything."""
+        if self.log.waits_for_disk or not self._learning_lock.acquire(blocking=False):
+            return None
+        try:
+            return self._reward(name, value)
+        finally:
+            self._learning_lock.release()
+
+    def _reward(self, name: str, value: float) -> bool:
+        if self._closing:
+            raise closed()
+        value = self._checked(value)
+        arm = self.log.reward(name, value, lambda arm: self._check_observation(arm, value))
+        self._rewards += 1
+        return self._learner.observe(arm, value)
 
     def learn(self, arms: Array, rewards: Array, digest: str) -> tuple[int, bool]:
         """Learn from past observations, all or none; return how many, and whether to upload.
@@ -286,7 +299,8 @@ class AgentState:
         if upload is None:
             return None
         fingerprint, born = self._learner.fingerprint, outbox.born or 0
-        sync = wire.Sync(fingerprint, outbox.life, outbox.sequence, upload, born)
+        told = self.shadow_sums()
+        sync = wire.Sync(fingerprint, outbox.life, outbox.sequence, upload, born, shadow=told)
         return SyncRequest(sync.sequence, wire.encode_sync(sync, upload=encoded), new)
 
     def acknowledge(self, answer: wire.Synced) -> None:

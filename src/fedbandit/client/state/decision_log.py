@@ -91,6 +91,11 @@ class DecisionLog:
         return self._broken or not (journal is None or journal.in_place)
 
     @property
+    def waits_for_disk(self) -> bool:
+        """Whether a reward has to wait for the disk: each does, or the journal has to be mended."""
+        return self._durable or self._broken
+
+    @property
     def too_long(self) -> bool:
         """Whether most of the journal is history that rewriting it would leave out."""
         journal = self._journal

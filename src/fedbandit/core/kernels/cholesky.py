@@ -1,6 +1,7 @@
-"""The rows of a lossy summary in the form that decisions need, by one Cholesky factor.
+"""Cholesky factors of small matrices, and what lossy summaries need of them.
 
-For a few rows these loops take a quarter of the time of numpy's calls.
+For up to about 100 rows these loops take from a fifth to three quarters of the time of numpy's
+calls. A factor is U, upper triangular, with U^T U = A.
 """
 
 import numpy as np
@@ -8,29 +9,118 @@ import numpy as np
 from fedbandit.core.kernels.compiler import kernel, kernel_or
 from fedbandit.core.kernels.linalg import Array
 
+_PANEL = 4  # rows of the factor that are subtracted from the rest at once
+_STRIDE = 8  # loops start at a multiple of it
+
 
 @kernel
 def factorise(matrix: Array) -> bool:
-    """Replace the lower triangle of a symmetric matrix by its Cholesky factor L, in place.
+    """Replace the upper triangle of a symmetric matrix by its Cholesky factor U, in place.
 
-    False if the matrix is not positive definite. Cost O(n^3 / 3).
+    False if the matrix is not positive definite. What is below the diagonal is not used, and is
+    undefined afterwards. Cost O(n^3 / 6).
     """
     n = len(matrix)
-    for i in range(n):
-        one = matrix[i]
-        for j in range(i):
-            other, total = matrix[j], 0.0
-            for k in range(j):
-                total += one[k] * other[k]
-            one[j] = (one[j] - total) / other[j]
-        total = 0.0
-        for k in range(i):
-            total += one[k] * one[k]
-        square = one[i] - total
-        if not square > 0.0:
-            return False
-        one[i] = np.sqrt(square)
+    for start in range(0, n, _PANEL):
+        end = min(start + _PANEL, n)
+        for i in range(start, end):
+            row = matrix[i]
+            for k in range(start, i):
+                other, factor = matrix[k], matrix[k, i]
+                for j in range(i, n):
+                    row[j] -= factor * other[j]
+            if not row[i] > 0.0:
+                return False
+            factor = 1.0 / np.sqrt(row[i])
+            for j in range(i, n):
+                row[j] *= factor
+        if end < n:  # so the panel has four rows
+            subtract_products(matrix, start)
     return True
+
+
+@kernel
+def subtract_products(matrix: Array, start: int) -> None:
+    """Subtract P^T P from the rows below a panel P of four rows, in the upper triangle.
+
+    Two rows at a time, which halves the traffic with memory.
+    """
+    n, begin = len(matrix), start + 4
+    for i in range(begin, n - 1, 2):
+        left = i // _STRIDE * _STRIDE
+        one, two = matrix[start, left:], matrix[start + 1, left:]
+        three, four = matrix[start + 2, left:], matrix[start + 3, left:]
+        row, below, at = matrix[i, left:], matrix[i + 1, left:], i - left
+        a, b, c, d = one[at], two[at], three[at], four[at]
+        e, f, g, h = one[at + 1], two[at + 1], three[at + 1], four[at + 1]
+        for j in range(len(row)):
+            w, x, y, z = one[j], two[j], three[j], four[j]
+            row[j] -= a * w + b * x + c * y + d * z
+            below[j] -= e * w + f * x + g * y + h * z
+    if (n - begin) % 2:
+        last = n - 1
+        for k in range(start, begin):
+            matrix[last, last] -= matrix[k, last] * matrix[k, last]
+
+
+def sum_logdet_numpy(one: Array, factor: float, other: Array, diagonal: Array) -> float:
+    """Return what ``sum_logdet`` does, by numpy."""
+    try:
+        root = np.linalg.cholesky(one + factor * other + np.diag(diagonal))
+    except np.linalg.LinAlgError:
+        return np.nan
+    return 2.0 * float(np.log(root.diagonal()).sum())
+
+
+@kernel_or(sum_logdet_numpy)
+def sum_logdet(one: Array, factor: float, other: Array, diagonal: Array) -> float:
+    """Return log det(A + f B + diag(c)) of symmetric matrices; NaN if it is not definite."""
+    n = len(one)
+    whole = np.empty((n, n))
+    for i in range(n):
+        for j in range(i, n):
+            whole[i, j] = one[i, j] + factor * other[i, j]
+        whole[i, i] += diagonal[i]
+    if not factorise(whole):
+        return np.nan
+    logdet = 0.0
+    for i in range(n):
+        logdet += np.log(whole[i, i])
+    return 2.0 * logdet
+
+
+def raised_solve_numpy(matrix: Array, diagonal: Array, y: Array) -> Array:
+    """Return what ``raised_solve`` does, by numpy."""
+    try:
+        solved = np.linalg.solve(matrix + np.diag(diagonal), y)
+    except np.linalg.LinAlgError:
+        return np.full_like(y, np.nan)
+    return np.asarray(solved, dtype=np.float64)
+
+
+@kernel_or(raised_solve_numpy)
+def raised_solve(matrix: Array, diagonal: Array, y: Array) -> Array:
+    """Return (A + diag(c))^-1 y for a symmetric A; NaN if the sum is not definite."""
+    n = len(matrix)
+    root, solved = np.empty((n, n)), np.empty(n)
+    for i in range(n):
+        for j in range(i, n):
+            root[i, j] = matrix[i, j]
+        root[i, i] += diagonal[i]
+        solved[i] = y[i]
+    if not factorise(root):
+        return np.full(n, np.nan)
+    for i in range(n):  # U^T z = y
+        row = root[i]
+        solved[i] /= row[i]
+        for j in range(i + 1, n):
+            solved[j] -= solved[i] * row[j]
+    for i in range(n - 1, -1, -1):  # U x = z
+        row, total = root[i], 0.0
+        for j in range(i + 1, n):
+            total += row[j] * solved[j]
+        solved[i] = (solved[i] - total) / row[i]
+    return solved
 
 
 def whitened_numpy(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
@@ -69,14 +159,14 @@ def whitened(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
             other, total = rows[j], 0.0
             for c in range(d):
                 total += one[c] * other[c]
-            inner[i, j] = total
+            inner[j, i] = total
         inner[i, i] += 1.0
     if not factorise(inner):
         return inverse, scaled, np.nan
     for i in range(k):
         one = scaled[i]
         for j in range(i):
-            other, factor = scaled[j], inner[i, j]
+            other, factor = scaled[j], inner[j, i]
             for c in range(d):
                 one[c] -= factor * other[c]
         factor = 1.0 / inner[i, i]

@@ -4,6 +4,10 @@ A function marked ``@kernel`` is ordinary numpy code. It is compiled at its firs
 is imported, and the compiled code is cached on disk for the next process. A kernel may call other
 kernels of its own module. ``FEDBANDIT_COMPILE=0`` turns compiling off.
 
+Sums may be taken in any order (``fastmath``), but in the same one each time. So a loop that adds
+up must not write to an array as well: compiled, it may go by the distance of arrays in memory
+whether it takes several numbers at once.
+
 A kernel that is written as loops, fast when compiled and slow as Python, names a numpy function to
 run without a compiler: ``@kernel_or(plain)``. Tests make sure that the two agree.
 """

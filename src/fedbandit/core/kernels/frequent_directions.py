@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedbandit.core.kernels.arrowhead import arrowhead_eigh
-from fedbandit.core.kernels.compiler import kernel
+from fedbandit.core.kernels.compiler import kernel, kernel_or
 from fedbandit.core.kernels.eigh import leading_eigenpairs
 from fedbandit.core.kernels.linalg import Array
 
@@ -75,3 +75,71 @@ def shed_one(rows: Array, squares: Array) -> tuple[int, Array, float]:
             square += turned[i, j] * turned[i, j]
         norms[i] = square
     return kept, norms, shed
+
+
+def weighed_rows_numpy(rows: Array, ridge: float) -> tuple[Array, Array, Array]:
+    """Return what ``weighed_rows`` does, by numpy."""
+    held: Array = np.einsum("kd,kd->d", rows, rows)
+    metric = np.sqrt(ridge + held)
+    return rows * (1.0 / metric), metric, held
+
+
+@kernel_or(weighed_rows_numpy)
+def weighed_rows(rows: Array, ridge: float) -> tuple[Array, Array, Array]:
+    """Return rows S (k x d) divided by sqrt(ridge + held), that root, and held = diag(S^T S)."""
+    k, d = rows.shape
+    scaled, metric, held, inverse = np.empty((k, d)), np.empty(d), np.zeros(d), np.empty(d)
+    for i in range(k):
+        for j in range(d):
+            held[j] += rows[i, j] * rows[i, j]
+    for j in range(d):
+        metric[j] = np.sqrt(ridge + held[j])
+        inverse[j] = 1.0 / metric[j]
+    for i in range(k):
+        for j in range(d):
+            scaled[i, j] = rows[i, j] * inverse[j]
+    return scaled, metric, held
+
+
+def weighed_matrix_numpy(matrix: Array, ridge: float) -> tuple[Array, Array, Array]:
+    """Return what ``weighed_matrix`` does, by numpy."""
+    held = np.maximum(matrix.diagonal(), 0.0)
+    metric = np.sqrt(ridge + held)
+    inverse = 1.0 / metric
+    return matrix * np.outer(inverse, inverse), metric, held
+
+
+@kernel_or(weighed_matrix_numpy)
+def weighed_matrix(matrix: Array, ridge: float) -> tuple[Array, Array, Array]:
+    """Return what ``weighed_rows`` does, for rows of which only S^T S is known (d x d)."""
+    d = len(matrix)
+    scaled, metric, held, inverse = np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d)
+    for j in range(d):
+        held[j] = max(matrix[j, j], 0.0)
+        metric[j] = np.sqrt(ridge + held[j])
+        inverse[j] = 1.0 / metric[j]
+    for i in range(d):
+        for j in range(d):
+            scaled[i, j] = matrix[i, j] * (inverse[i] * inverse[j])
+    return scaled, metric, held
+
+
+def squares_where_held_numpy(rows: Array, held: Array) -> Array:
+    """Do what ``squares_where_held`` does, by numpy."""
+    rows[:, held == 0.0] = 0.0
+    squares: Array = np.einsum("kd,kd->k", rows, rows)
+    return squares
+
+
+@kernel_or(squares_where_held_numpy)
+def squares_where_held(rows: Array, held: Array) -> Array:
+    """Set the columns of which nothing is held to 0, and return the squares of the rows."""
+    squares = np.zeros(len(rows))
+    for i in range(len(rows)):
+        row, square = rows[i], 0.0
+        for j in range(len(held)):
+            row[j] = row[j] if held[j] != 0.0 else 0.0
+        for j in range(len(held)):  # apart from what writes: else bits could depend on addresses
+            square += row[j] * row[j]
+        squares[i] = square
+    return squares

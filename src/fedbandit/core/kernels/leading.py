@@ -13,7 +13,7 @@ import numpy as np
 
 from fedbandit.core.kernels.compiler import kernel, long_kernel
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.kernels.tridiagonal import tridiagonalise, turn_back
+from fedbandit.core.kernels.tridiagonal import largest, place, tridiagonalise, turn_back
 
 _EPSILON = 2.220446049250313e-16
 _TINY = 1e-60  # least size of a pivot, in a matrix whose largest entry is 1
@@ -24,6 +24,7 @@ _MOST_STEPS = 8  # of Rayleigh quotient iteration
 _ALIKE = 1e-3  # largest cosine of two vectors that are made orthogonal
 
 
+@long_kernel
 def separate_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
     """Return the first count + 1 eigenvalues (n at most), largest first, and ``count`` vectors.
 
@@ -32,17 +33,22 @@ def separate_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
     NaN if eigenvalues are too close to each other. Cost O(n^3), most of it to get tridiagonal.
     """
     n = len(matrix)
-    scale = max(float(matrix.diagonal().max()), 1e-300)
-    diagonal, beside, taus, reflectors = tridiagonalise.run(matrix, 1.0 / scale)
+    scale = max(largest(matrix), 1e-300)
+    diagonal, beside, taus, reflectors = tridiagonalise(matrix, 1.0 / scale)
     wanted = min(count + 1, n)
-    low, high, floor, found = brackets.run(diagonal, beside, wanted)
+    low, high, floor, found = brackets(diagonal, beside, wanted)
     values, leading = np.full(wanted, np.nan), np.zeros((count, reflectors.shape[1]))
+    vectors = np.empty((count, n))
     if found >= 0:
-        roots = 0.5 * (low[:found] + high[:found])
-        if polished.run(diagonal, beside, roots, low, high, leading):
-            values[:found], values[found:] = scale * roots, scale * floor
-            turn_back.run(reflectors, taus, leading[:found])
-    return values, np.ascontiguousarray(leading[:, :n])
+        roots = np.empty(found)
+        for i in range(found):
+            roots[i] = 0.5 * (low[i] + high[i])
+        if polished(diagonal, beside, roots, low, high, leading):
+            for i in range(wanted):
+                values[i] = scale * (roots[i] if i < found else floor)
+            turn_back(reflectors, taus, leading[: min(found, count)])
+    place(leading[:, :n], vectors, 0, 1.0)
+    return values, vectors
 
 
 @kernel

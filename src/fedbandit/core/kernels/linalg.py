@@ -267,3 +267,49 @@ def skew(rows: Array) -> tuple[float, float]:
                 square = max(square, along)
                 everything += along
     return (everything if np.isnan(everything) else square), product
+
+
+def missing(bound: Array, lost: float) -> Array:
+    """Return lost c / sum c, the estimate of the diagonal of what is missing (d)."""
+    total = float(bound.sum())
+    return bound * (lost / total) if total > 0.0 else bound
+
+
+def rows_times_numpy(rows: Array, bound: Array, lost: float, y: Array) -> Array:
+    """Return what ``rows_times`` does, by numpy."""
+    return (rows @ y) @ rows + missing(bound, lost) * y
+
+
+@kernel_or(rows_times_numpy)
+def rows_times(rows: Array, bound: Array, lost: float, y: Array) -> Array:
+    """Return (S^T S + diag(missing)) y for rows S (k x d), see ``missing``. Cost O(k d)."""
+    d, total = len(y), 0.0
+    for j in range(d):
+        total += bound[j]
+    share, result = lost / total if total > 0.0 else 1.0, np.empty(d)
+    for j in range(d):
+        result[j] = share * bound[j] * y[j]
+    for i in range(len(rows)):
+        row, along = rows[i], 0.0
+        for j in range(d):
+            along += row[j] * y[j]
+        for j in range(d):
+            result[j] += along * row[j]
+    return result
+
+
+def lie_within_numpy(numbers: Array, most: float, bound: Array, highest: float) -> bool:
+    """Return what ``lie_within`` does, by numpy."""
+    return bool((np.abs(numbers) < most).all() and ((bound >= 0.0) & (bound < highest)).all())
+
+
+@kernel_or(lie_within_numpy)
+def lie_within(numbers: Array, most: float, bound: Array, highest: float) -> bool:
+    """Say whether numbers (k x d) are below ``most`` in size, bounds (d) from 0 to ``highest``."""
+    outside = 0.0
+    for i in range(numbers.shape[0]):
+        for j in range(numbers.shape[1]):
+            outside += 0.0 if abs(numbers[i, j]) < most else 1.0
+    for j in range(len(bound)):
+        outside += 0.0 if 0.0 <= bound[j] < highest else 1.0
+    return outside == 0.0

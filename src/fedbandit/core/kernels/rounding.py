@@ -1,11 +1,51 @@
-"""Rows rounded to multiples of a step, and a bound on what that changes."""
+"""Rows cut and rounded to multiples of a step, and bounds on what that changes.
 
-from math import sqrt
+``fit`` does for a message what ``core.memory.lossy`` says of cutting (``summary``) and of rounding
+(``fitted``).
+"""
+
+from math import floor, frexp, inf, ldexp, nan, sqrt
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedbandit.core.kernels.compiler import kernel, kernel_or
+from fedbandit.core.kernels.compiler import exact_kernel, kernel, kernel_or
 from fedbandit.core.kernels.linalg import Array
+
+ETA: Final = 0.1
+"""The share by which rounding raises the weight of a summary."""
+
+_YOUNG = 1.0 + 1.0 / ETA
+_SAFE = 1.0 + 1e-9  # covers the rounding of the bound's own arithmetic
+_LARGEST = 2.0**30  # code
+_SPARE = 0.9  # the first step is a little smaller than expected to be needed
+_TINIEST = 1e-150  # step
+_LEAST = 2.0**-1000  # number: keeps it from being subnormal
+_BELOW = np.arange(-254, 1)  # levels 1 to 255, counted from the top
+_SHARES = np.ldexp((2.0 ** (np.arange(8) / 8 - 1.0))[_BELOW % 8], _BELOW // 8 + 1)  # of the top
+
+Levels = NDArray[np.uint8]
+Fit = tuple[NDArray[np.int32], float, Levels, float, float, Array, Array]
+"""Codes (k x d) and their step; levels (d) and their top; lost; and rows and bound as read back."""
+
+
+@exact_kernel
+def shortened_number(number: float) -> float:
+    """Return a number above 0 with the lower 32 bits set to 0, so that four bytes hold it."""
+    fraction, exponent = frexp(max(number, _LEAST))
+    return ldexp(float(floor(fraction * 2.0**21)), exponent - 21)
+
+
+@exact_kernel
+def step_for(charge: float, rows: int, dimension: int) -> float:
+    """Return the step with which rounding is expected to add ``charge`` to the bound.
+
+    Rounding errors are spread evenly over half a step both ways, so |N|^2 is about
+    step^2 / 12 (sqrt(k) + sqrt(d))^2.
+    """
+    spread = (sqrt(rows) + sqrt(dimension)) ** 2
+    return _SPARE * sqrt(12.0 * charge / (_YOUNG * spread))
 
 
 def spectral_bound(symmetric: Array) -> float:
@@ -38,19 +78,21 @@ def rounded_to(rows: Array, step: float) -> tuple[Array, Array, float, float]:
     O(k^2 d + k^3).
     """
     k, d = rows.shape
-    codes, noise, moved = np.empty((k, d)), np.empty((k, d)), np.zeros(d)
+    codes, short, noise, moved = np.empty((k, d)), np.empty((k, d)), np.empty((k, d)), np.zeros(d)
     before, after, inverse = 0.0, 0.0, 1.0 / step
     for i in range(k):
         for j in range(d):
             codes[i, j] = np.rint(rows[i, j] * inverse)
-            noise[i, j] = codes[i, j] * step
+            short[i, j] = codes[i, j] * step
     for i in range(k):  # a loop of its own: a product in the same would not be rounded
         for j in range(d):
-            short = noise[i, j]
-            before += rows[i, j] * rows[i, j]
-            after += short * short
-            noise[i, j] = rows[i, j] - short
+            noise[i, j] = rows[i, j] - short[i, j]
             moved[j] = 1.0 if noise[i, j] != 0.0 else moved[j]
+    for i in range(k):  # sums apart from what writes: else bits could depend on addresses
+        for j in range(d):
+            before += rows[i, j] * rows[i, j]
+        for j in range(d):
+            after += short[i, j] * short[i, j]
     products = np.empty((k, k))
     largest = 0.0
     for i in range(k):
@@ -85,3 +127,258 @@ def _by_powers(symmetric: Array, scale: float) -> float:
                 total += along * along if i == j else 2.0 * along * along
         symmetric, power = power, symmetric
     return float(scale * np.sqrt(np.sqrt(np.sqrt(np.sqrt(total)))))
+
+
+def kept_numpy(
+    rows: Array,
+    squares: Array,
+    delta: float,
+    metric: Array,
+    held: Array,
+    bound: Array,
+    lost: float,
+    weight: float,
+    count: int,
+    even: float,
+) -> tuple[Array, Array, float]:
+    """Return what ``kept`` does, by numpy."""
+    more = float(squares[count:].max(initial=0.0))
+    longer = np.flatnonzero(squares[:count] > more) if count < len(rows) else np.arange(len(rows))
+    delta = max(delta, more) if even > 0.0 else delta + more
+    long, scales = rows[longer] * metric, delta * metric * metric
+    gone = max(0.0, float(held.sum() - np.vdot(long, long)))
+    shed = more if even == 0.0 else delta if scales.sum() > even * gone else 0.0
+    if shed > 0.0:
+        longer = longer[squares[longer] > shed]
+        long = rows[longer] * np.sqrt(1.0 - shed / squares[longer])[:, None] * metric
+        gone = max(0.0, float(held.sum() - np.vdot(long, long)))
+    if delta == 0.0:
+        return long, bound.copy(), lost
+    if scales.sum() > len(scales) * gone:
+        scales = np.full(len(scales), gone)
+    return long, bound + weight * np.where(held > 0.0, scales, 0.0), lost + gone
+
+
+@kernel_or(kept_numpy)
+def kept(
+    rows: Array,
+    squares: Array,
+    delta: float,
+    metric: Array,
+    held: Array,
+    bound: Array,
+    lost: float,
+    weight: float,
+    count: int,
+    even: float,
+) -> tuple[Array, Array, float]:
+    """Return the first ``count`` of some leading rows, their bound, and the trace that is lost.
+
+    ``rows`` (orthogonal, with squares ``squares``, delta subtracted already) are divided by
+    ``metric``; bound, lost and weight are those of what they lead, ``held`` the diagonal of S^T S.
+    What is lost now is bounded by delta a, or by its trace if that adds up to less. With ``even``
+    above 0 delta was not subtracted, and is only if delta a adds up to more than ``even`` times
+    what is lost without. Cost O(k d).
+    """
+    d, more, filled, mass, total, scales = len(metric), 0.0, 0, 0.0, 0.0, 0.0
+    count = min(count, len(rows))
+    for i in range(count, len(rows)):
+        more = max(more, squares[i])
+    delta = max(delta, more) if even > 0.0 else delta + more
+    for j in range(d):
+        total += held[j]
+        scales += delta * metric[j] * metric[j]
+    longer, shed, again = np.empty((count, d)), 0.0 if even > 0.0 else more, True
+    while again:
+        filled, mass = 0, 0.0
+        for i in range(count):
+            if (count == len(rows) or squares[i] > more) and (shed == 0.0 or squares[i] > shed):
+                factor = np.sqrt(1.0 - shed / squares[i]) if shed > 0.0 else 1.0
+                target = longer[filled]
+                for j in range(d):
+                    target[j] = rows[i, j] * factor * metric[j]
+                for j in range(d):  # apart from what writes, see ``rounded_to``
+                    mass += target[j] * target[j]
+                filled += 1
+        again = even > 0.0 and shed == 0.0 and scales > even * max(0.0, total - mass)
+        shed = delta
+    raised = bound.copy()
+    if delta > 0.0:
+        gone = max(0.0, total - mass)
+        flat = scales > d * gone
+        for j in range(d):
+            if held[j] > 0.0:
+                raised[j] += weight * (gone if flat else delta * metric[j] * metric[j])
+        lost += gone
+    return longer[:filled], raised, lost
+
+
+def rows_within_numpy(rows: Array, metric: Array, step: float, room: float) -> int:
+    """Return what ``rows_within`` does, by numpy."""
+    if not len(rows):
+        return 0
+    bits = 1.0 + np.ceil(np.log2(np.abs(rows * metric).max(axis=1) / step + 0.5 + 1.0))
+    taken = np.cumsum(bits * rows.shape[1] / 8.0 + 1.0)  # a byte says how many bits
+    return max(1, int(np.count_nonzero(taken <= room)))
+
+
+@kernel_or(rows_within_numpy)
+def rows_within(rows: Array, metric: Array, step: float, room: float) -> int:
+    """Return how many leading rows take at most ``room`` bytes with this step; at least one."""
+    taken, d = 0.0, len(metric)
+    for i in range(len(rows)):
+        largest = 0.0
+        for j in range(d):
+            largest = max(largest, abs(rows[i, j] * metric[j]))
+        taken += (1.0 + np.ceil(np.log2(largest / step + 0.5 + 1.0))) * d / 8.0 + 1.0
+        if not taken <= room:
+            return max(1, i)
+    return len(rows)
+
+
+def levels_numpy(bound: Array) -> tuple[Levels, float]:
+    """Return what ``levels_of`` does, by numpy."""
+    largest = float(bound.max(initial=0.0))
+    if largest == 0.0:
+        return np.zeros(len(bound), np.uint8), 0.0
+    top = shortened_number(largest * (1.0 + 2.0**-19))
+    levels = np.searchsorted(_SHARES * top, bound) + 1
+    return np.where(bound > 0.0, levels, 0).astype(np.uint8), top
+
+
+@kernel_or(levels_numpy)
+def levels_of(bound: Array) -> tuple[Levels, float]:
+    """Return levels and top of the least bound that can be expressed and is not below this one."""
+    largest = 0.0
+    for entry in bound:
+        largest = max(largest, entry)
+    levels = np.zeros(len(bound), np.uint8)
+    if largest == 0.0:
+        return levels, 0.0
+    top = shortened_number(largest * (1.0 + 2.0**-19))
+    for j in range(len(bound)):
+        if bound[j] > 0.0:
+            low, high = 0, len(_SHARES) - 1
+            while low < high:
+                middle = (low + high) // 2
+                if _SHARES[middle] * top < bound[j]:
+                    low = middle + 1
+                else:
+                    high = middle
+            levels[j] = low + 1
+    return levels, top
+
+
+def levels_read(levels: Levels, top: float) -> Array:
+    """Return what levels stand for: 0 is 0, 255 is ``top``, and 8 levels less are half of it."""
+    bounds: Array = np.where(levels > 0, (_SHARES * top)[levels.astype(np.int64) - 1], 0.0)
+    return bounds
+
+
+def fit_numpy(
+    rows: Array,
+    squares: Array,
+    delta: float,
+    metric: Array,
+    held: Array,
+    bound: Array,
+    lost: float,
+    weight: float,
+    charge: float,
+    faint: float,
+    room: float,
+    even: float,
+) -> Fit:
+    """Return what ``fit`` does, by numpy."""
+    count = len(rows)
+    if faint > 0.0:
+        count = int(np.count_nonzero(squares * metric.max() ** 2 > faint))
+    if room < inf and count:
+        step = step_for(charge / weight, count, len(metric))
+        count = rows_within_numpy(rows[:count], metric, step, room)
+    rows, bound, lost = kept_numpy(
+        rows, squares, delta, metric, held, bound, lost, weight, count, even
+    )
+    codes, step = np.zeros(rows.shape), 1.0
+    if not np.isfinite(np.abs(rows).sum() + bound.sum() + charge):
+        none = np.zeros(len(metric), np.uint8)
+        return codes.astype(np.int32), nan, none, 0.0, 0.0, codes, none.astype(np.float64)
+    if len(rows):
+        least = max(float(np.abs(rows).max()) / _LARGEST, _TINIEST)
+        most, asked = charge / weight, step_for(charge / weight, *rows.shape)
+        while True:
+            step = shortened_number(max(asked, least))
+            codes, moved, noise, gained = rounded_to_numpy(rows, step)
+            added = _SAFE * _YOUNG * noise
+            if added <= most or step <= least:
+                break
+            asked = 0.8 * step
+        bound, lost = bound + (weight * added) * moved, lost - gained
+    levels, top = levels_numpy(bound)
+    lost, short = max(0.0, lost), codes * step
+    return codes.astype(np.int32), step, levels, top, lost, short, levels_read(levels, top)
+
+
+@kernel_or(fit_numpy)
+def fit(
+    rows: Array,
+    squares: Array,
+    delta: float,
+    metric: Array,
+    held: Array,
+    bound: Array,
+    lost: float,
+    weight: float,
+    charge: float,
+    faint: float,
+    room: float,
+    even: float,
+) -> Fit:
+    """Cut leading rows (see ``kept``) to what a message holds, and round them.
+
+    Rows that add at most ``faint`` to the bound are left out, and so are those for which ``room``
+    (bytes) does not suffice. The step is such that rounding adds at most ``charge`` to the bound,
+    unless codes get too large; it is NaN if something is not finite. Cost O(k^2 d + k^3).
+    """
+    count, d = len(rows), len(metric)
+    if faint > 0.0:
+        largest, count = 0.0, 0
+        for j in range(d):
+            largest = max(largest, metric[j])
+        for i in range(len(rows)):
+            count += 1 if squares[i] * largest**2 > faint else 0
+    if room < np.inf and count > 0:
+        asked = step_for(charge / weight, count, d)
+        count = rows_within(rows[:count], metric, asked, room)
+    whole, raised, lost = kept(rows, squares, delta, metric, held, bound, lost, weight, count, even)
+    k, step, largest, everything = len(whole), 1.0, 0.0, charge
+    codes, short = np.zeros((k, d), np.int32), np.zeros((k, d))
+    for i in range(k):
+        for j in range(d):
+            largest = max(largest, abs(whole[i, j]))
+            everything += abs(whole[i, j])
+    for j in range(d):
+        everything += raised[j]
+    if not np.isfinite(everything):
+        return codes, np.nan, np.zeros(d, np.uint8), 0.0, 0.0, short, raised
+    if k > 0:
+        least = max(largest / _LARGEST, _TINIEST)
+        asked = step_for(charge / weight, k, d)
+        while True:
+            step = shortened_number(max(asked, least))
+            multiples, moved, noise, gained = rounded_to(whole, step)
+            added = _SAFE * _YOUNG * noise
+            if added <= charge / weight or step <= least:
+                break
+            asked = 0.8 * step
+        for i in range(k):
+            for j in range(d):
+                codes[i, j] = np.int32(multiples[i, j])
+                short[i, j] = multiples[i, j] * step
+        for j in range(d):
+            raised[j] += weight * added * moved[j]
+        lost -= gained
+    levels, top = levels_of(raised)
+    for j in range(d):
+        raised[j] = _SHARES[levels[j] - 1] * top if levels[j] > 0 else 0.0
+    return codes, step, levels, top, max(0.0, lost), short, raised

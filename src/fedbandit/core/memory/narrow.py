@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import frexp, ldexp, sqrt
-from struct import Struct
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -17,7 +16,6 @@ from fedbandit.core.memory.summary import Sketch, empty_sketch
 Width = Literal["float64", "float32", "float16", "bfloat16", "int8"]
 WIDTHS: Final[tuple[Width, ...]] = get_args(Width)
 
-_DOUBLE = Struct("<d")
 _UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
 _SAFE = 1.0 + 1e-9  # covers the rounding of the bound's own arithmetic
 _FLAT = 2.0**-100  # smaller numbers, relative to the largest of their row, become 0
@@ -195,13 +193,6 @@ def shortened(numbers: Array) -> Array:
     """Return float64 numbers with the lower 32 bits set to 0, so that four bytes hold each."""
     floor = np.maximum(numbers, 2.0**_LEAST_EXPONENT)
     return (floor.view(np.uint64) & _UPPER_HALF).view(np.float64)
-
-
-def shortened_number(number: float) -> float:
-    """Return what ``shortened`` does, of one number."""
-    bits = _DOUBLE.pack(max(number, 2.0**_LEAST_EXPONENT))
-    (short,) = _DOUBLE.unpack(b"\0\0\0\0" + bits[4:])
-    return float(short)
 
 
 def values(codes: NDArray[Any], scales: Array, width: str) -> Array:

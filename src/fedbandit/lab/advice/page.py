@@ -8,8 +8,8 @@ from fedbandit.lab.analysis.advice import FLOOR, WHOLE, Advice, label
 from fedbandit.lab.analysis.recommendation import Measured
 from fedbandit.lab.analysis.table import Table
 from fedbandit.lab.analysis.text import compact, number, percent, plus_minus
-from fedbandit.lab.figures.advice import TRADE_LOOKS, trade_name
-from fedbandit.lab.figures.charts import Chart, point_chart, spectrum_chart
+from fedbandit.lab.figures.advice import TRADE_LOOKS, reach, trade_name
+from fedbandit.lab.figures.charts import Chart, Points, point_chart, spectrum_chart
 from fedbandit.lab.page import Section, write_page
 from fedbandit.lab.runs.machine import environment
 
@@ -26,7 +26,7 @@ def write_advice_page(advice: Advice, path: Path) -> Path:
         Section(
             "What each size cost",
             "Regret against bytes after the last round; bars are 95 % intervals of the "
-            "difference from FedLinUCB. Hover for the size.",
+            "difference from FedLinUCB. Numbers are sketch sizes.",
             [_trade(advice)],
             [_measured(advice)],
         ),
@@ -48,20 +48,22 @@ def write_advice_page(advice: Advice, path: Path) -> Path:
 
 
 def _trade(advice: Advice) -> Chart:
-    points = [
-        (
-            label(each.recipe, each.sketch_size),
-            TRADE_LOOKS[trade_name(each)].colour,
-            each.bytes.mean,
-            each.regret.mean,
-            abs(each.loss.scaled(advice.lead.mean).ci95),
+    shown = [each for each in advice.measured if each.recipe != FLOOR and each.bytes.mean > 0.0]
+    groups = [
+        Points(
+            name, look.colour, [_point(each, advice) for each in shown if trade_name(each) == name]
         )
-        for each in advice.measured
-        if each.recipe != FLOOR and each.bytes.mean > 0.0
+        for name, look in TRADE_LOOKS.items()
+        if any(trade_name(each) == name for each in shown)
     ]
     limit = advice.of(WHOLE).regret.mean + advice.tolerance * advice.lead.mean
     note = f"FedLinUCB + {100 * advice.tolerance:.2g} % of its lead"
-    return point_chart("Regret against bytes", points, limit=limit, note=note)
+    return point_chart("Regret against bytes", groups, limit=limit, note=note)
+
+
+def _point(each: Measured, advice: Advice) -> tuple[str, float, float, float]:
+    size = f"{each.sketch_size}" if each.sketch_size is not None else ""
+    return size, each.bytes.mean, each.regret.mean, reach(each, advice)
 
 
 def _spectrum(advice: Advice) -> Chart:

@@ -114,7 +114,7 @@ def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, loo
         return
     x = [each.bytes.mean for each in line]
     y = [each.regret.mean for each in line]
-    half = [_reach(each, advice) for each in line]
+    half = [reach(each, advice) for each in line]
     axes.errorbar(
         x,
         y,
@@ -135,7 +135,7 @@ def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, loo
     for text, each in _numbers(line):
         axes.annotate(
             text,
-            (each.bytes.mean, each.regret.mean + look.side * _reach(each, advice)),
+            (each.bytes.mean, each.regret.mean + look.side * reach(each, advice)),
             xytext=(0.0, 4.0 * look.side),
             textcoords="offset points",
             ha="center",
@@ -167,7 +167,7 @@ def trade_name(each: Measured) -> str:
     return f"{LEAN}, auto" if each.sketch_size == "auto" else each.recipe
 
 
-def _reach(each: Measured, advice: Advice) -> float:
+def reach(each: Measured, advice: Advice) -> float:
     """Return half the interval of the difference from FedLinUCB, if there is one.
 
     It is cut before it reaches 0, which a log axis does not have.

@@ -14,9 +14,19 @@ from fedbandit.lab.figures.looks import Look, looks_of, namer
 from fedbandit.lab.figures.panels import Panel, Quantity, far_apart
 
 INK, FAINT = "#1d2329", "#e3e3e3"
+SEVERAL_POWERS = 300.0  # a log axis over more than this has labels at powers of ten alone
 SHOWN = "%{y:,.4g} [%{customdata[0]:,.4g}, %{customdata[1]:,.4g}]"
 
 Trace = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of one recipe: what each is called, bytes, regret, half an interval of the regret."""
+
+    name: str
+    colour: str
+    points: Sequence[tuple[str, float, float, float]]
 
 
 @dataclass(frozen=True)
@@ -39,21 +49,18 @@ def curve_charts(panels: Sequence[Panel], quantity: Quantity) -> list[Chart]:
     """Return a chart for each panel: mean and 95 % band of every line, looking alike in all."""
     name, looks = _named([panel.lines for panel in panels])
     logarithmic = any(far_apart(panel, quantity.measure) for panel in panels)
-    return [
-        Chart(
-            panel.title,
-            f"{quantity.axis} by round",
-            tuple(
-                trace
-                for each in panel.lines
-                for trace in _curve(
-                    each, quantity.measure, name(each), looks[name(each)], logarithmic=logarithmic
-                )
-            ),
-            _layout("round", quantity.axis, y={"type": "log"} if logarithmic else {}),
+    charts = []
+    for panel in panels:
+        traces = tuple(
+            trace
+            for each in panel.lines
+            for trace in _curve(
+                each, quantity.measure, name(each), looks[name(each)], logarithmic=logarithmic
+            )
         )
-        for panel in panels
-    ]
+        layout = _layout("round", quantity.axis, y=_log_axis(traces, "y") if logarithmic else {})
+        charts.append(Chart(panel.title, f"{quantity.axis} by round", traces, layout))
+    return charts
 
 
 def difference_charts(
@@ -107,7 +114,7 @@ def spectrum_chart(
     if shed is not None and shed > 0.0:
         shapes.append(_rule(y=shed, dash="dash"))
         notes = [_note(f"shed: {shed:,.4g}", shed)]
-    layout = _layout("eigenvalue, largest first", "eigenvalue", y={"type": "log"})
+    layout = _layout("eigenvalue, largest first", "eigenvalue", y=_log_axis(data, "y"))
     words = "eigenvalues of the arms played, largest first"
     return Chart(title, words, tuple(data), {**layout, "shapes": shapes, "annotations": notes})
 
@@ -115,40 +122,43 @@ def spectrum_chart(
 def trade_charts(panels: Sequence[Panel]) -> list[Chart]:
     """Return for each panel bytes against regret at the end; what sends nothing is left out."""
     name, looks = _named([panel.lines for panel in panels])
-    return [
-        Chart(
-            panel.title,
-            "bytes sent against regret",
-            tuple(
-                _point(
-                    name(each),
-                    float(each.final("bytes").mean()) / 1e6,
-                    estimate(each.final("regret")).mean,
-                    estimate(each.final("regret")).ci95,
-                    looks[name(each)].colour,
-                )
-                for each in panel.lines
-                if each.final("bytes").any()
-            ),
-            _layout("bytes in both directions, MB", "regret", x={"type": "log"}, unified=False),
+    charts = []
+    for panel in panels:
+        points = tuple(
+            _point(
+                name(each),
+                float(each.final("bytes").mean()) / 1e6,
+                estimate(each.final("regret")).mean,
+                estimate(each.final("regret")).ci95,
+                looks[name(each)].colour,
+            )
+            for each in panel.lines
+            if each.final("bytes").any()
         )
-        for panel in panels
-    ]
+        x = _log_axis(points, "x")
+        layout = _layout("bytes in both directions, MB", "regret", x=x, unified=False)
+        charts.append(Chart(panel.title, "bytes sent against regret", points, layout))
+    return charts
 
 
-def point_chart(
-    title: str, points: Sequence[tuple[str, str, float, float, float]], *, limit: float, note: str
-) -> Chart:
-    """Return bytes against regret for (name, colour, bytes, regret, half an interval) each.
+def point_chart(title: str, groups: Sequence[Points], *, limit: float, note: str) -> Chart:
+    """Return bytes against regret, each point with what it is called beside it.
 
-    A dashed line marks the regret that is allowed, with its ``note``.
+    A dashed line marks the regret that is allowed; the legend has its ``note``.
     """
-    data = tuple(_point(name, x / 1e6, y, half, colour) for name, colour, x, y, half in points)
-    layout = _layout(
-        "bytes in both directions, MB", "regret", x={"type": "log"}, unified=False, legend=False
-    )
-    marks = {"shapes": [_rule(y=limit, dash="dash")], "annotations": [_note(note, limit)]}
-    return Chart(title, "bytes sent against regret", data, {**layout, **marks})
+    clouds = [_cloud(group) for group in groups if group.points]
+    x, y = (_log_axis(clouds, name) for name in "xy")
+    sent = [each for cloud in clouds for each in cloud["x"]]
+    allowed = {
+        "x": [min(sent), max(sent)] if sent else [],
+        "y": [limit, limit] if sent else [],
+        "name": note,
+        "mode": "lines",
+        "line": {"color": "#777777", "width": 1, "dash": "dash"},
+        "hoverinfo": "skip",
+    }
+    layout = _layout("bytes in both directions, MB", "regret", x=x, y=y, unified=False)
+    return Chart(title, "bytes sent against regret", (*clouds, allowed), layout)
 
 
 def _named(lines: Sequence[Sequence[Curves]]) -> tuple[Callable[[Curves], str], dict[str, Look]]:
@@ -223,6 +233,22 @@ def _point(name: str, x: float, y: float, half: float, colour: str) -> Trace:
     }
 
 
+def _cloud(group: Points) -> Trace:
+    names, x, y, half = zip(*group.points, strict=True)
+    return {
+        "x": _rounded([each / 1e6 for each in x]),
+        "y": _rounded(y),
+        "error_y": {"type": "data", "array": _rounded(half)},
+        "text": names,
+        "textposition": "top center",
+        "textfont": {"color": group.colour, "size": 11},
+        "name": group.name,
+        "mode": "markers+text",
+        "marker": {"color": group.colour, "size": 9, "line": {"color": "white", "width": 1}},
+        "hovertemplate": "%{text}: %{x:,.4g} MB, regret %{y:,.4g}",
+    }
+
+
 def _rule(*, x: float | None = None, y: float | None = None, dash: str = "dot") -> Trace:
     """Return a line across the whole chart at x or at y."""
     across = {"line": {"color": "#777777", "width": 1, "dash": dash}, "type": "line"}
@@ -244,16 +270,15 @@ def _layout(
     x: Mapping[str, Any] | None = None,
     y: Mapping[str, Any] | None = None,
     unified: bool = True,
-    legend: bool = True,
 ) -> dict[str, Any]:
     """Return what all charts share."""
     axis = {"gridcolor": FAINT, "linecolor": "#555555", "ticks": "outside", "automargin": True}
     number = {"exponentformat": "SI", "zerolinecolor": FAINT}
     return {
-        "xaxis": {**axis, **number, "title": {"text": across}, **_dotted(x)},
-        "yaxis": {**axis, **number, "title": {"text": up}, **_dotted(y)},
+        "xaxis": {**axis, **number, "title": {"text": across}, **(x or {})},
+        "yaxis": {**axis, **number, "title": {"text": up}, **(y or {})},
         "hovermode": "x unified" if unified else "closest",
-        "showlegend": legend,
+        "showlegend": True,
         "legend": {"orientation": "h", "y": -0.3, "yanchor": "top"},
         "margin": {"l": 10, "r": 10, "t": 10, "b": 10},
         "font": {"color": INK, "size": 12},
@@ -262,11 +287,11 @@ def _layout(
     }
 
 
-def _dotted(axis: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Label a log axis at 1, 2 and 5 of each power of ten."""
-    asked = dict(axis or {})
-    marks = {"dtick": "D2", "exponentformat": "power"}
-    return {**asked, **marks} if asked.get("type") == "log" else asked
+def _log_axis(traces: Sequence[Trace], name: str) -> dict[str, Any]:
+    """Return a log axis with labels at 1, 2 and 5 of each power of ten; at powers if many."""
+    values = [each for trace in traces for each in trace[name] if each > 0.0]
+    many = bool(values) and max(values) > SEVERAL_POWERS * min(values)
+    return {"type": "log", "dtick": 1 if many else "D2", "exponentformat": "power"}
 
 
 def _rounded(values: ArrayLike) -> list[float]:

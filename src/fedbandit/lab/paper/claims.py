@@ -156,6 +156,12 @@ def claims(found: Findings) -> list[Claim]:
     return [_reward_claim(found.reward), *time, *_scalar_claims(found.scalars)]
 
 
+def best_first(found: Sequence[Claim]) -> list[Claim]:
+    """Sort claims by the worst of their verdicts: those that hold everywhere first."""
+    order = list(Verdict)
+    return sorted(found, key=lambda each: max(map(order.index, each.verdicts), default=0))
+
+
 def _reward_claim(found: Sequence[RewardFinding]) -> Claim:
     known = [each.loss.mean for each in found if each.verdict != Verdict.UNDEFINED]
     return Claim(

@@ -13,7 +13,7 @@ from rich.text import Text
 from fedbandit.lab.analysis.summary import Row
 from fedbandit.lab.analysis.text import compact, number, percent, plus_minus
 from fedbandit.lab.analysis.verdicts import Verdict
-from fedbandit.lab.paper.claims import Claim, Findings, claims
+from fedbandit.lab.paper.claims import Claim, Findings, best_first, claims
 from fedbandit.lab.paper.gains import Gain
 
 COLOURS = {
@@ -23,9 +23,6 @@ COLOURS = {
     Verdict.FAILS: "red",
     Verdict.UNDEFINED: "dim",
 }
-
-NARROWEST = 90
-"""On a narrower console the claims stand below each other, not in a table."""
 
 WHAT_GAINS_ARE = (
     "bytes: of FedLinUCB's; regret: of Random's; lost: reward lost to FedLinUCB, of its lead "
@@ -45,7 +42,7 @@ def show(
     _show_results([row for row in rows if row.radius != "paper"], on)
     if gained:
         _show_gains(gained, on)
-    _show_claims(sorted(claims(found), key=_badness), on)
+    _show_claims(best_first(claims(found)), on)
     for path in paths:
         on.print(Text(str(path)), soft_wrap=True)
 
@@ -60,7 +57,7 @@ def _show_results(rows: Sequence[Row], on: Console) -> None:
     for row in rows:
         told = (f"{name} {cell}" for name, cell in _cells(row).items())
         on.print(Text(f"{row.setting}, {row.algorithm}", style="bold"))
-        _indented(", ".join(told), on)
+        _indented(Text(", ".join(told)), on)
     on.print()
 
 
@@ -100,37 +97,26 @@ def _show_gains(gained: Sequence[Gain], on: Console) -> None:
     on.print(Text(f"{WHAT_GAINS_ARE}\n", style="dim"))
 
 
-def _badness(claim: Claim) -> int:
-    """Sort key: claims that hold first."""
-    order = list(Verdict)
-    return max((order.index(verdict) for verdict in claim.verdicts), default=0)
-
-
 def _show_claims(found: Sequence[Claim], on: Console) -> None:
+    """Print a paragraph for each test, below the claim that it belongs to."""
     if not found:
         return
     on.print(Text("What the paper claims for FSCLB, first what holds", style="bold"))
-    if on.width < NARROWEST:
-        for claim in found:
-            on.print(Text(claim.paper, style="bold"))
-            _indented(f"tested: {claim.test}\nmeasured: {claim.measured}", on)
-            on.print(Padding(_verdict(claim), (0, 0, 1, 2)))
-        return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
-    for name in ("the paper says", "tested", "measured", "verdict"):
-        table.add_column(name)
+    above = ""
     for claim in found:
-        table.add_row(claim.paper, claim.test, claim.measured, _verdict(claim))
-    on.print(table, "")
+        if claim.paper != above:
+            on.print(Text(above := claim.paper, style="bold"))
+        _indented(Text(f"{claim.test}: {claim.measured}; ") + _verdict(claim), on)
+    on.print()
 
 
 def _verdict(claim: Claim) -> Text:
     words = [Text(text, style=COLOURS[verdict]) for verdict, text in claim.counts]
-    return Text("\n").join(words)
+    return Text(", ").join(words)
 
 
-def _indented(text: str, on: Console) -> None:
-    on.print(Padding(Text(text), (0, 0, 0, 2)))
+def _indented(text: Text, on: Console) -> None:
+    on.print(Padding(text, (0, 0, 0, 2), expand=False))
 
 
 def _fits(table: Table, on: Console) -> bool:

@@ -8,8 +8,9 @@ from fedbandit.lab.analysis.summary import Row
 from fedbandit.lab.analysis.tuning import FIRST_SEED, Choice
 from fedbandit.lab.figures.charts import Chart
 from fedbandit.lab.page import write_page
-from fedbandit.lab.paper.claims import Findings, claims
+from fedbandit.lab.paper.claims import Claim, Findings, best_first, claims
 from fedbandit.lab.paper.classes import ClassTable
+from fedbandit.lab.paper.gains import Gain
 from fedbandit.lab.study.settings import Setting
 from fedbandit.lab.study.study import FULL, Size
 
@@ -29,6 +30,7 @@ class Report:
 
     size: Size
     settings: Sequence[Setting]
+    gains: Sequence[Gain]
     charts: Sequence[ChartGroup]
     tuned: Findings
     theoretical: Findings
@@ -57,5 +59,9 @@ class Report:
 
 def write_report(report: Report, path: Path) -> Path:
     """Render the page; the same report gives the same bytes."""
-    values = {"report": report, "claims": claims, "tuning_seed": FIRST_SEED}
+    values = {"report": report, "claims": _ordered, "tuning_seed": FIRST_SEED}
     return write_page("report.html", path, values)
+
+
+def _ordered(found: Findings) -> list[Claim]:
+    return best_first(claims(found))

@@ -128,6 +128,7 @@ def _publish(study: Study, done: Finished, out: Path) -> Reproduction:
     report = Report(
         size=study.size,
         settings=study.settings,
+        gains=gains(done.found, study.settings),
         charts=[*_curve_groups(panels), *_difference_groups(panels), _spectra(study, done)],
         tuned=findings(done.found, study.settings, radius=TUNED),
         theoretical=findings(done.found, study.settings, radius=PAPER),
@@ -152,7 +153,7 @@ def _publish(study: Study, done: Finished, out: Path) -> Reproduction:
         ),
         report=write_report(report, out / "report.html"),
         rows=rows,
-        gains=gains(done.found, study.settings),
+        gains=tuple(report.gains),
         tuned=report.tuned,
         theoretical=report.theoretical,
         computed=done.computed,

@@ -12,6 +12,8 @@ LARGEST: Final = 1500
 """Dimensions beyond which the spectrum of a whole matrix takes too long to show."""
 SHOWN: Final = 100
 """Directions that are shown."""
+NOISE: Final = 1e-12
+"""Share of the largest value below which one is the eigensolver's rounding."""
 
 
 def spectrum_of(summary: object) -> dict[str, Any]:
@@ -36,6 +38,7 @@ def spectrum_of(summary: object) -> dict[str, Any]:
         case _:
             values, shed, lost = np.zeros(0), 0.0, None
     ordered = np.sort(np.maximum(values, 0.0))[::-1]
+    ordered = np.where(ordered > NOISE * ordered.max(initial=0.0), ordered, 0.0)
     trace = float(ordered.sum())
     known = lost is not None and trace + lost > 0.0
     return {

@@ -41,7 +41,8 @@ _SECRET = re.compile(rf"(?:^|; ?){_COOKIE}=([\w-]{{1,100}})(?:;|$)", re.ASCII)
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FILES: Final = ("board.css", "board.js", "charts.js", "words.js", "icon.svg")
 _FORM_BYTES, _FORM_FIELDS, _FORM_SECONDS = 8192, 10, 10.0
-_WATCHERS = 100
+WATCHERS: Final = 100
+"""Browsers that are told of changes at a time."""
 _LOOK_SECONDS, _STILL_HERE_SECONDS, _STOP_SECONDS = 1.0, 10.0, 0.2
 _WRONG = "That is not an admin token of this coordinator. Make one with the command below."
 _TOO_MANY = "Too many wrong tokens came from this address. Wait a minute, then try again."
@@ -121,8 +122,8 @@ class _Pages:
     async def events(self, request: Request) -> Response:
         """Send a view, and again whenever it has changed, until the browser leaves."""
         await self._admit(request)
-        if self._watchers >= _WATCHERS:
-            raise not_now("board", f"{_WATCHERS} browsers watch it already")
+        if self._watchers >= WATCHERS:
+            raise not_now("board", f"{WATCHERS} browsers watch it already")
         name = request.query_params.get("model")
         read = self._reading(name, request) if name else self._coordinator.board.models
         first = await read()
@@ -134,6 +135,9 @@ class _Pages:
     async def _changes(
         self, request: Request, read: Callable[[], Any], first: bytes
     ) -> AsyncIterator[bytes]:
+        if self._watchers >= WATCHERS:  # many may have asked at the same moment
+            yield _trouble(HTTPStatus.SERVICE_UNAVAILABLE)
+            return
         self._watchers += 1
         try:
             yield b"retry: 1000\n\n" + _event(first)
@@ -143,7 +147,7 @@ class _Pages:
                     await self._admit(request)
                     view = await read()
                 except Refusal as refusal:
-                    yield f"event: trouble\ndata: {int(refusal.status)}\n\n".encode()
+                    yield _trouble(refusal.status)
                     return
                 if view != last:
                     last, told = view, time.monotonic()
@@ -228,6 +232,10 @@ def _json(data: bytes) -> Response:
 
 def _event(view: bytes) -> bytes:
     return b'event: view\ndata: {"now":%d,"view":%s}\n\n' % (time.time(), view)
+
+
+def _trouble(status: HTTPStatus) -> bytes:
+    return b"event: trouble\ndata: %d\n\n" % int(status)
 
 
 def _sign_in_page(message: str, status: int) -> Response:

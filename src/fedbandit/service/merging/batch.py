@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from fedbandit import wire
 from fedbandit.errors import InvalidMessage, UnknownName
 from fedbandit.service.merging.commit import CheckedSync, Committer, rules_of
+from fedbandit.service.merging.influence import restrained
 from fedbandit.service.merging.sync import ModelGone, ModelRef, Outcome, SyncRequest
 from fedbandit.service.merging.validation import check_recipe, check_sync
 from fedbandit.service.models.model import Served, recipe_of
@@ -72,6 +74,7 @@ def _checked(served: Served, request: SyncRequest) -> CheckedSync | Refusal:
             check_sender=partial(check_recipe, served),
         )
         check_sync(served, sync)
+        sync = replace(sync, upload=restrained(served, sync.upload))
     except InvalidMessage as error:
         return refused(error)
     except Refusal as refusal:

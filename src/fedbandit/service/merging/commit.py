@@ -102,10 +102,10 @@ class Committer:
                 self._groups = opened_groups(self._served.recipe, locked)
                 self._relayed = self._read_relayed(locked)
             outcomes = self._merge(locked, held, batch)
+            set_back = locked.model.set_back
         self._held = held
-        return _with_downloads(
-            outcomes, self._downloads(held, {each.sync.format for each in batch})
-        )
+        formats = {each.sync.format for each in batch}
+        return _with_downloads(outcomes, self._downloads(held, formats, set_back))
 
     def _merge(self, locked: Locked, server: Server, batch: Sequence[CheckedSync]) -> list[Outcome]:
         """Merge what is new into the server and the store; answers lack their download yet."""
@@ -182,13 +182,18 @@ class Committer:
         locked.past.write_groups(changed)
         self._told = told_moment(recipe, whole, self._groups).astype("<f8").tobytes()
 
-    def _downloads(self, server: Server, formats: Collection[int]) -> dict[int, bytes]:
+    def _downloads(
+        self, server: Server, formats: Collection[int], set_back: int
+    ) -> dict[int, bytes]:
         """Return what answers end with, by the format of the wire that they are in."""
         download = as_told(self._served.recipe, server, self._told).download()
         stored = self._bytes if download.statistics is server.statistics else None
         return {
             form: wire.synced_rest(
-                download, format=form, encoded=stored if form == wire.FORMAT else None
+                download,
+                format=form,
+                encoded=stored if form == wire.FORMAT else None,
+                set_back=set_back,
             )
             for form in formats
         }
@@ -277,12 +282,13 @@ class _Sorting:
             mass=mass,
             spent=spent.plus(sync.upload.count),
             rewards=sync.upload.statistics.rewards,
+            shadow=sync.shadow,
         )
         return self._answer(sync, merged=True, version=version)
 
     def told(self, version: int) -> dict[str, MergedUploads]:
         """Return what is to be noted of the senders, who are all told this version."""
-        return {agent: replace_fields(each, held=version) for agent, each in self.merged.items()}
+        return {agent: replace(each, held=version) for agent, each in self.merged.items()}
 
     def parts(self) -> list[tuple[str, int, Upload]]:
         """Return what is to be merged, each with its sender and its version."""

@@ -1,9 +1,10 @@
 """The socket between a coordinator and its worker process, and the coordinator's end of it.
 
-A message is its length in eight bytes, then a pickle. Both ends run the same version of this
-program, and no other process can write to either. The coordinator sends each sync at once, without
-waiting for earlier ones, so that the worker always finds its next batch in the socket; docs/
-decisions, 58, has what that is worth.
+A message is its length in eight bytes, then its content: MessagePack of a question, a pickle of a
+reply, which may be an exception. Both ends run the same version of this program, and no other
+process can write to either. The coordinator sends each sync at once, without waiting for earlier
+ones, so that the worker always finds its next batch in the socket; docs/decisions, 58, has what
+that is worth.
 """
 
 import asyncio
@@ -12,39 +13,83 @@ import pickle
 import struct
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from fedbandit.service.merging.sync import WorkerExited, has_merged, settle
+import msgspec
 
+from fedbandit.service.merging.sync import (
+    ModelRef,
+    SyncRequest,
+    WorkerExited,
+    has_merged,
+    settle,
+)
+
+T = TypeVar("T")
 _LENGTH = struct.Struct("<Q")
+_ENCODER = msgspec.msgpack.Encoder()
 _log = logging.getLogger("fedbandit.service")
 
 
-def framed(message: object) -> bytes:
-    """Return a message as it is sent. An object that occurs in it twice is sent once."""
+class Question(msgspec.Struct, frozen=True, array_like=True, eq=False):
+    """Asks a worker to open the store at ``url``, or to merge a sync; else to write to the store.
+
+    Its reply comes with the same ``number``.
+    """
+
+    number: int
+    url: str | None = None
+    ref: ModelRef | None = None
+    request: SyncRequest | None = None
+
+
+def framed_reply(message: object) -> bytes:
+    """Return a reply as it is sent. An object that occurs in it twice is sent once."""
     content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(content)) + content
 
 
-class Frames:
-    """Cuts what arrives into messages."""
+def framed_question(question: Question) -> bytearray:
+    """Return a question as it is sent."""
+    written = bytearray(_LENGTH.size)
+    _ENCODER.encode_into(question, written, _LENGTH.size)
+    _LENGTH.pack_into(written, 0, len(written) - _LENGTH.size)
+    return written
 
-    def __init__(self) -> None:
-        self._buffer = bytearray()
 
-    def received(self, data: bytes) -> Iterator[Any]:
-        """Add some bytes; yield the messages that are complete now."""
-        self._buffer += data
-        while len(self._buffer) >= _LENGTH.size:
-            end = _LENGTH.size + _LENGTH.unpack_from(self._buffer)[0]
-            if len(self._buffer) < end:
-                return
-            with memoryview(self._buffer) as view:
-                message = pickle.loads(view[_LENGTH.size : end])
-            del self._buffer[:end]
-            yield message
+class Frames(Generic[T]):
+    """Cuts what arrives into messages, each as ``read`` reads its content."""
+
+    def __init__(self, read: Callable[[memoryview], T]) -> None:
+        self._read, self._rest = read, bytearray()
+
+    def received(self, data: bytes) -> list[T]:
+        """Add some bytes; return the messages that are complete now."""
+        if self._rest:
+            self._rest += data
+        messages, start = [], 0
+        with memoryview(self._rest or data) as view:
+            while len(view) >= start + _LENGTH.size:
+                end = start + _LENGTH.size + _LENGTH.unpack_from(view, start)[0]
+                if len(view) < end:
+                    break
+                messages.append(self._read(view[start + _LENGTH.size : end]))
+                start = end
+            rest = self._rest if self._rest and not start else bytearray(view[start:])
+        self._rest = rest
+        return messages
+
+
+def questions() -> Frames[Question]:
+    """Return what cuts and reads questions."""
+    return Frames(msgspec.msgpack.Decoder(Question).decode)
+
+
+def replies() -> Frames[Any]:
+    """Return what cuts and reads replies."""
+    return Frames(pickle.loads)
 
 
 def exited(why: str = "") -> WorkerExited:
@@ -64,13 +109,19 @@ class WorkerLink(asyncio.Protocol):
     def __init__(self, process: "subprocess.Popen[bytes]", batches: Counter[str]) -> None:
         self._process, self._batches = process, batches
         self._loop = asyncio.get_running_loop()
-        self._frames, self._numbers = Frames(), count(1)
+        self._replies, self._numbers = replies(), count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._transport: asyncio.Transport
         self._ending = False
         self.lost: asyncio.Future[None] = self._loop.create_future()
 
-    def ask(self, *question: object) -> "asyncio.Future[Any]":
+    def ask(
+        self,
+        *,
+        url: str | None = None,
+        ref: ModelRef | None = None,
+        request: SyncRequest | None = None,
+    ) -> "asyncio.Future[Any]":
         """Send a question; return its outcome to come."""
         answer = self._loop.create_future()
         if self.lost.done():
@@ -78,7 +129,7 @@ class WorkerLink(asyncio.Protocol):
             return answer
         number = next(self._numbers)
         self._asked[number] = answer
-        self._transport.write(framed((number, *question)))
+        self._transport.write(framed_question(Question(number, url, ref, request)))
         return answer
 
     async def end(self, seconds: float) -> bool:
@@ -108,7 +159,7 @@ class WorkerLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Settle the questions that are answered. Called by asyncio."""
-        for model, numbers, reply in self._frames.received(data):
+        for model, numbers, reply in self._replies.received(data):
             outcomes = reply if isinstance(reply, list) else [reply] * len(numbers)
             if has_merged(outcomes):
                 self._batches[model] += 1

@@ -5,14 +5,8 @@ from math import sqrt
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.memory.lossy.fitted import (
-    ETA,
-    UPLOAD,
-    Fitted,
-    least_trace,
-    rounding_length,
-    step_for,
-)
+from fedbandit.core.kernels.rounding import ETA, step_for
+from fedbandit.core.memory.lossy.fitted import UPLOAD, Fitted, least_trace, rounding_length
 from fedbandit.core.memory.lossy.summary import LossyRows, explained_by
 from fedbandit.service.merging.evidence import UNSEEN, misfit
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from fedbandit.service.merging.link import WorkerLink, exited
 from fedbandit.service.merging.sync import Answer, ModelRef, SyncRequest, in_time
 
-_START_SECONDS = 60.0
+_START_SECONDS = 600.0  # a first start compiles, for minutes on a small or busy machine
 FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds from one start to the next
 _SOCKET_BYTES = 2**20  # room for a batch, so that neither end waits for the other to read
 
@@ -34,7 +34,7 @@ class WorkerMerger:
     async def take(self, ref: ModelRef, request: SyncRequest) -> Answer:
         """Have the worker merge a sync."""
         worker = await self._running()
-        answer: Answer = await worker.ask(ref, request)
+        answer: Answer = await worker.ask(ref=ref, request=request)
         self._pause = FIRST_PAUSE
         return answer
 
@@ -89,7 +89,7 @@ async def _started(url: str, batches: Counter[str]) -> WorkerLink:
     _, worker = await loop.create_connection(lambda: WorkerLink(process, batches), sock=mine)
     try:
         async with asyncio.timeout(_START_SECONDS):
-            await worker.ask(url)
+            await worker.ask(url=url)
     except TimeoutError as error:
         worker.kill()
         raise exited(f"no sign of life for {_START_SECONDS:g} seconds") from error

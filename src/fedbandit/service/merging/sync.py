@@ -17,14 +17,14 @@ from fedbandit.errors import StoreError
 from fedbandit.service.refusal import Refusal
 
 
-class ModelRef(msgspec.Struct, frozen=True):
+class ModelRef(msgspec.Struct, frozen=True, array_like=True):
     """A model's name and incarnation."""
 
     model: str
     incarnation: str
 
 
-class SyncRequest(msgspec.Struct, frozen=True, eq=False):
+class SyncRequest(msgspec.Struct, frozen=True, array_like=True, eq=False):
     """A sync as it was posted: by which agent, its body, and the digest of its token, if any."""
 
     agent: str

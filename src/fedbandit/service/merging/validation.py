@@ -32,8 +32,9 @@ from math import isfinite, sqrt
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array, inverse_square
+from fedbandit.core.kernels.rounding import ETA
 from fedbandit.core.memory.checking import check_sums
-from fedbandit.core.memory.lossy.fitted import ETA, Fitted
+from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.lossy.memory import CARRIED, LossyMemory
 from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow
@@ -53,7 +54,7 @@ from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal, other_format
 from fedbandit.service.relay.room import carried_at, loose_at, moved_at, room_at
-from fedbandit.wire import Limits, Sync
+from fedbandit.wire import Limits, Sync, check_shadow
 
 _PAIRED = 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
 _SINGLE = 1e-6  # for a moment that was rounded to float32
@@ -79,6 +80,8 @@ def check_recipe(served: Served, fingerprint: str, format: int) -> None:
 def check_sync(served: Served, sync: Sync) -> None:
     """Raise Refusal (409) or InvalidMessage unless this model can merge the upload."""
     check_recipe(served, sync.fingerprint, sync.format)
+    if sync.shadow is not None:
+        check_shadow(sync.shadow)
     if sync.upload.agent != 0:
         raise misfit("upload.agent", sync.upload.agent, "0")
     with np.errstate(all="ignore"):  # what overflows compares as too large

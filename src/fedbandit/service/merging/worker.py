@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from fedbandit.errors import LocalError, StoreError
 from fedbandit.service.merging.batch import StoreMerger
-from fedbandit.service.merging.link import Frames, framed
+from fedbandit.service.merging.link import Question, framed_reply, questions
 from fedbandit.service.merging.queue import Batch, MergeQueue
 from fedbandit.service.merging.sync import MergeFailed, ModelGone, ModelRef, Outcome, SyncRequest
 from fedbandit.service.merging.warm_up import merge_once
@@ -67,24 +67,24 @@ class _Worker:
     """
 
     def __init__(self, link: socket.socket) -> None:
-        self._link, self._frames, self._closed = link, Frames(), False
+        self._link, self._questions, self._closed = link, questions(), False
         self._queue: MergeQueue[int] = MergeQueue()
         self._reading, self._sending = Lock(), Lock()
 
     def run(self) -> None:
         """Open the store that the first message names, and merge until there is no more to do."""
-        opening = None
-        while opening is None:
+        asked: list[Question] = []
+        while not asked:
             if not (data := self._link.recv(_READ_AHEAD)):
                 return
-            opening = next(self._frames.received(data), None)
-        number, url = opening
+            asked = self._questions.received(data)
+        first = asked[0]
         try:
-            store = open_store(url, serving="worker")
+            store = open_store(first.url or "", serving="worker")
         except LocalError as error:
-            self._send("", [number], StoreError(str(error)))
+            self._send("", [first.number], StoreError(str(error)))
             return
-        self._send("", [number], None)
+        self._send("", [first.number], None)
         merge = partial(self._merge_or_exit, StoreMerger(store))
         threads = [Thread(target=merge) for _ in range(store.writers)]
         for thread in threads:
@@ -124,15 +124,16 @@ class _Worker:
         flags = 0
         with suppress(BlockingIOError):
             while data := self._link.recv(_READ_AHEAD, flags):
-                for number, *question in self._frames.received(data):
-                    ref, request = question or _CHECK
-                    self._queue.put(ref, request, number)
+                for asked in self._questions.received(data):
+                    self._queue.put(
+                        asked.ref or _CHECK[0], asked.request or _CHECK[1], asked.number
+                    )
                 flags = socket.MSG_DONTWAIT
             self._closed = True
 
     def _send(self, model: str, numbers: list[int], reply: Reply) -> None:
         with self._sending:
-            self._link.sendall(framed((model, numbers, reply)))
+            self._link.sendall(framed_reply((model, numbers, reply)))
 
 
 def reply_to(batch: Batch[Any], merger: StoreMerger) -> Reply:

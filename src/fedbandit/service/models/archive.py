@@ -31,11 +31,12 @@ from fedbandit.service.models.quotas import (
 )
 from fedbandit.service.storage.contract import Archive, Model, Relaying, Token
 from fedbandit.terms import check_limits, check_name
-from fedbandit.wire import Limits
+from fedbandit.wire import Limits, ShadowSums
 
 _MAGIC = b"fedbandit model 4\n"
 _OLDER = (b"fedbandit model 3\n", b"fedbandit model 2\n", b"fedbandit model 1\n")
 _DIGEST = 32
+_APART = ("lives", "shadow")  # fields that are written in a form of their own
 
 
 class _Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,6 +81,7 @@ class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rewards: int = 0
     reward_total: float = 0.0
     held: int = 0
+    shadow: ShadowSums | None = None
 
 
 class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,7 +111,12 @@ def archive_bytes(archive: Archive) -> bytes:
     """Return the contents of a file."""
     merged = {
         agent: {
-            **{name: value for name, value in asdict(each).items() if name != "lives"},
+            **{
+                name: value
+                for name, value in msgspec.structs.asdict(each).items()
+                if name not in _APART
+            },
+            **({} if each.shadow is None else {"shadow": each.shadow}),
             "lives": [
                 (key, life.born, life.sequence, life.version) for key, life in each.lives.items()
             ],

@@ -16,12 +16,15 @@ birth that has not come yet.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from fedbandit.core.statistics import NO_REWARDS, Rewards
 from fedbandit.errors import InvalidMessage, InvalidState, complaint
 from fedbandit.service.models.quotas import NOTHING_SPENT, Spent
+from fedbandit.wire import ShadowSums
 
 KEPT: Final = 8
 
@@ -34,8 +37,7 @@ class UnreadableUploads(InvalidState):
     """What is stored of an agent's merged uploads cannot be read any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Life:
+class Life(msgspec.Struct, frozen=True):
     """The highest ``sequence`` merged of a life, and the model's ``version`` when it was."""
 
     born: int
@@ -43,8 +45,7 @@ class Life:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class MergedUploads:
+class MergedUploads(msgspec.Struct, frozen=True):
     """What is remembered of the uploads of one agent that were merged into one model.
 
     ``known`` counts the lives that ever uploaded. ``uploads``, ``observations`` and ``received``
@@ -53,10 +54,11 @@ class MergedUploads:
     quotas is used up. ``loose`` counts the parts that were not merged with earlier ones yet (see
     ``history``). Of an agent that is ``quarantined`` nothing is merged. ``rewards`` and
     ``reward_total``: number and sum of the rewards that it told of. ``held``: the version that it
-    was told last.
+    was told last. ``shadow``: how it compared with the rule that it shadows, when it last told of
+    that; None if it never did.
     """
 
-    lives: Mapping[bytes, Life] = field(default_factory=dict)
+    lives: Mapping[bytes, Life] = msgspec.field(default_factory=dict)
     known: int = 0
     floor: int = 0
     uploads: int = 0
@@ -71,6 +73,7 @@ class MergedUploads:
     rewards: int = 0
     reward_total: float = 0.0
     held: int = 0
+    shadow: ShadowSums | None = None
 
     def copy_of(self, life: bytes, *, born: int, sequence: int) -> int | None:
         """Return None for a new upload; for a copy, the version that it was merged as, if known.
@@ -102,10 +105,12 @@ class MergedUploads:
         mass: float = 0.0,
         spent: Spent | None = None,
         rewards: Rewards = NO_REWARDS,
+        shadow: ShadowSums | None = None,
     ) -> "MergedUploads":
         """Return a copy in which one more upload is merged, of so many observations and bytes.
 
-        ``seen`` is when that was, ``spent`` what is used up by then.
+        ``seen`` is when that was, ``spent`` what is used up by then. ``shadow`` takes the place of
+        what was told before, if it is told.
         """
         last = self.lives.get(life)
         lives = {**self.lives, life: Life(last.born if last else born, sequence, version)}
@@ -128,6 +133,7 @@ class MergedUploads:
             rewards=self.rewards + rewards.count,
             reward_total=self.reward_total + rewards.total,
             held=version,
+            shadow=self.shadow if shadow is None else shadow,
         )
 
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final
 
 from fedbandit.core.messages import Upload
-from fedbandit.core.statistics import NO_ESTIMATES, Estimates
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS, Estimates
 from fedbandit.wire import Limits
 
 MINUTE: Final = 60
@@ -125,24 +125,23 @@ def start_of(at: float, span: int) -> int:
 
 def merged_progress(uploads: Sequence[tuple[Upload, int]], limits: Limits) -> Progress:
     """Return the sums over uploads that are merged together, each given with its size in bytes."""
-    return summed(_of(upload, size, limits) for upload, size in uploads)
-
-
-def _of(upload: Upload, size: int, limits: Limits) -> Progress:
-    statistics = upload.statistics
-    rewards, guessed = statistics.rewards, _believed(statistics.estimates, limits)
-    judged = guessed.count if guessed.count == rewards.count else 0
+    told, guessed, earned = NO_REWARDS, NO_ESTIMATES, 0.0
+    for upload, _ in uploads:
+        rewards, said = upload.statistics.rewards, _believed(upload.statistics.estimates, limits)
+        told = told.plus(rewards)
+        if said.count and said.count == rewards.count:
+            guessed, earned = guessed.plus(said), earned + rewards.total
     return Progress(
-        uploads=1,
-        observations=statistics.count,
-        received=size,
-        rewards=rewards.count,
-        total=rewards.total,
-        squares=rewards.squares,
-        judged=judged,
-        earned=rewards.total if judged else 0.0,
-        estimated=guessed.total if judged else 0.0,
-        errors=guessed.errors if judged else 0.0,
+        uploads=len(uploads),
+        observations=sum(upload.count for upload, _ in uploads),
+        received=sum(size for _, size in uploads),
+        rewards=told.count,
+        total=told.total,
+        squares=told.squares,
+        judged=guessed.count,
+        earned=earned,
+        estimated=guessed.total,
+        errors=guessed.errors,
     )
 
 

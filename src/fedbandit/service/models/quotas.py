@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from math import ceil, isfinite
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from fedbandit.core.memory.lossy.fitted import Fitted
@@ -51,8 +52,7 @@ class Quotas:
 NO_QUOTAS: Final = Quotas()
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(msgspec.Struct, frozen=True):
     """What an agent has spent of its hourly quotas, as of the time ``at``; it drains from then."""
 
     observations: float = 0.0

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import islice
 
 import numpy as np
+from msgspec import structs
 
 from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
@@ -77,7 +78,7 @@ def keep_parts(
         if loose >= LOOSE:
             loose = 0
             _compact(recipe, locked, agent)
-        noted[agent] = replace(merged[agent], loose=loose)
+        noted[agent] = structs.replace(merged[agent], loose=loose)
     return noted
 
 
@@ -124,7 +125,7 @@ def forget_agent(locked: Locked, agent: str) -> Forgotten:
     if parts:
         _drop_later(past.snapshots(), past.drop_snapshots, parts[0].first)
     past.drop_parts(agent, after=-1, upto=None)
-    blank = replace(
+    blank = structs.replace(
         known,
         uploads=0,
         observations=0,
@@ -168,7 +169,7 @@ def forget_span(locked: Locked, *, after: int, upto: int) -> int:
 def quarantine(locked: Locked, agent: str, *, on: bool = True) -> None:
     """Let nothing more of an agent be merged, or let it be merged again."""
     model, known = locked.model, locked.merged_uploads([agent])[agent]
-    merged = {agent: replace(known, quarantined=on)}
+    merged = {agent: structs.replace(known, quarantined=on)}
     locked.write(state=locked.state(), version=model.version, count=model.count, merged=merged)
 
 

@@ -1,7 +1,7 @@
 """What a relay delivers to its upstream: kept in the store, sent as agents send theirs.
 
 ``client.delivery`` sends it, asks again and backs off, as it does for agents. Several coordinators
-may serve one store, and each has a sender. What is in flight is the same bytes for all of them, so
+may serve one store, and each has a sender. What is in flight is the same upload for all of them, so
 upstream merges one and takes the others for copies. An answer counts only if what it answers is
 still in flight: the others were too late.
 """
@@ -13,10 +13,12 @@ from collections.abc import Callable
 
 from fedbandit import wire
 from fedbandit.client.state.agent_state import SyncRequest
+from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, Refused
 from fedbandit.service.models.model import server_at
+from fedbandit.service.models.shadows import added_up, is_believed
 from fedbandit.service.relay.relayed import Relayed, read_relayed
 from fedbandit.service.storage.contract import Locked, Store
 
@@ -96,7 +98,9 @@ class RelaySender:
         self._due, self._all_at = True, self._clock() + self._wait
         self._sent = box.life, box.sequence
         fingerprint = wire.fingerprint(self._recipe)
-        sync = wire.Sync(fingerprint, box.life, box.sequence, upload, box.born or 0)
+        shadows = self._store.shadows(self._model)
+        told = added_up(each for each in shadows if is_believed(locked.model, each))
+        sync = wire.Sync(fingerprint, box.life, box.sequence, upload, box.born or 0, shadow=told)
         return SyncRequest(sync.sequence, wire.encode_sync(sync), new)
 
     def acknowledge(self, answer: wire.Synced) -> None:
@@ -108,7 +112,8 @@ class RelaySender:
                 return
             after = before.acknowledged(self._recipe, answer.download, answer.digest)
             known = before.base.count + _flying(before)
-            self._rebuild(locked, after, set_back=answer.download.count < known)
+            taken_out = _is_set_back(before, answer, answer.download, known)
+            self._rebuild(locked, after, set_back=taken_out)
 
     def catch_up(self, answer: wire.Joined) -> None:
         """Learn what upstream has merged meanwhile, and how large an upload may be.
@@ -131,7 +136,8 @@ class RelaySender:
                 self._write(locked, after, self._whole(locked))
             else:
                 after = after.received(self._recipe, download, answer.digest)
-                self._rebuild(locked, after, set_back=download.count < before.base.count)
+                taken_out = _is_set_back(before, answer, download, before.base.count)
+                self._rebuild(locked, after, set_back=taken_out)
         self.caught_up = True
 
     def set_aside(self, why: str) -> None:
@@ -198,6 +204,18 @@ class RelaySender:
                 "delete the relay's model and start the relay again; else use one version of "
                 "fedbandit everywhere."
             )
+
+
+def _is_set_back(
+    before: Relayed, answer: wire.Synced | wire.Joined, download: Download, known: int
+) -> bool:
+    """Say whether something may be gone of what this relay knew, ``known`` observations.
+
+    Upstream says when it took something out. If it is older than that it does not: fewer
+    observations, or a lower version, tell it mostly.
+    """
+    gone = download.count < known or download.version < before.version
+    return gone or answer.set_back > before.version
 
 
 def _mark(relayed: Relayed) -> tuple[bytes, int, str]:

@@ -16,7 +16,7 @@ from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.history import HOURLY, History, Part, Snapshot
 from fedbandit.service.models.progress import Period, Progress, Refused, Traffic
 from fedbandit.service.models.quotas import NO_QUOTAS, Quotas
-from fedbandit.wire import Limits
+from fedbandit.wire import Limits, ShadowSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +299,13 @@ class Store(Protocol):
 
     def merged_uploads(self, model: str, agent: str) -> MergedUploads:
         """Return the merged uploads of one agent, which may be none."""
+        ...
+
+    def shadows(self, model: str) -> list[ShadowSums]:
+        """Return how agents compare with the rules that they shadow, for each that told of it.
+
+        By the name of the agent; those that are quarantined are left out.
+        """
         ...
 
     def tallies(self) -> dict[str, int]:

@@ -17,7 +17,7 @@ from fedbandit.service.storage.past import add_past
 from fedbandit.service.storage.progress import add_progress
 from fedbandit.service.storage.relaying import add_relaying
 
-SCHEMA: Final = 8
+SCHEMA: Final = 9
 _SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS models (
@@ -56,12 +56,18 @@ def _let_tokens_live(session: Session) -> None:
     session.run(f"ALTER TABLE tokens ADD COLUMN code {integer} NOT NULL DEFAULT 0")
 
 
+def _keep_shadows(session: Session) -> None:
+    """8 to 9: agents tell how they compare with the rules that they shadow."""
+    session.run(f"ALTER TABLE agents ADD COLUMN shadow {session.dialect.blob}")
+
+
 MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
     3: _identify_by_what_decides,
     4: add_past,
     5: _let_tokens_live,
     6: add_progress,
     7: add_relaying,
+    8: _keep_shadows,
 }
 
 
@@ -79,6 +85,7 @@ def create_tables(database: Database) -> None:
         add_past(session)
         add_progress(session)
         add_relaying(session)
+        _keep_shadows(session)
         session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
 
 

@@ -36,11 +36,12 @@ from fedbandit.service.storage.rows import (
     merged_of,
     merged_values,
     model_of,
+    shadow_of,
     token_of,
     token_values,
 )
 from fedbandit.service.storage.rules import written_rules
-from fedbandit.wire import Limits
+from fedbandit.wire import Limits, ShadowSums
 
 _MODEL = (
     "name, incarnation, recipe, params, fingerprint, "
@@ -50,10 +51,11 @@ _TOKEN = "digest, name, model, agent, created, expires, used, lifetime, code"
 _TOKEN_INSERT = f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _AGENT = (
     "lives, known, floor, uploads, observations, received, seen, since, mass, "
-    "spent_observations, spent_uploads, spent_at, loose, quarantined, rewards, reward_total, held"
+    "spent_observations, spent_uploads, spent_at, loose, quarantined, rewards, reward_total, held, "
+    "shadow"
 )
 _AGENT_UPSERT = (
-    f"INSERT INTO agents (model, agent, {_AGENT}) VALUES ({', '.join('?' * 19)}) "
+    f"INSERT INTO agents (model, agent, {_AGENT}) VALUES ({', '.join('?' * 20)}) "
     "ON CONFLICT (model, agent) DO UPDATE SET "
     + ", ".join(f"{column} = excluded.{column}" for column in _AGENT.split(", "))
 )
@@ -125,6 +127,13 @@ class SqlStore:
         """Return the merged uploads of one agent."""
         with self._database.session("snapshot") as session:
             return _select_merged(session, model, [agent]).get(agent, MergedUploads())
+
+    def shadows(self, model: str) -> list[ShadowSums]:
+        """Return how agents compare with the rules that they shadow."""
+        asked = "SELECT shadow FROM agents WHERE model = ? AND quarantined = 0"
+        with self._database.session("read") as session:
+            rows = session.run(f"{asked} AND shadow IS NOT NULL ORDER BY agent", (model,))
+        return [sums for (packed,) in rows if (sums := shadow_of(packed)) is not None]
 
     def tallies(self) -> dict[str, int]:
         """Return how many uploads were merged by the records of all agents."""

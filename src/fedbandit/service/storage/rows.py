@@ -11,15 +11,15 @@ from fedbandit.service.models.quotas import Spent
 from fedbandit.service.storage.contract import Model, Token
 from fedbandit.service.storage.database import Row
 from fedbandit.service.storage.rules import read_rules
-from fedbandit.wire import Limits
+from fedbandit.wire import Limits, ShadowSums
 
-_Lives = list[tuple[bytes, int, int, int]]
+_LIVES = msgspec.msgpack.Decoder(list[tuple[bytes, int, int, int]])
 
 
 def lives_of(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
     """Return the lives in a packed column; raise UnreadableUploads if they cannot be read."""
     try:
-        lives = msgspec.msgpack.decode(packed, type=_Lives)
+        lives = _LIVES.decode(packed)
     except (msgspec.DecodeError, TypeError) as error:  # SQLite keeps a text in any column
         who = f"merged uploads of agent {agent!r} of model {model!r}"
         expected = "lives as this program writes them"
@@ -33,11 +33,10 @@ def lives_of(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
 
 def merged_of(lives: Mapping[bytes, Life], *values: Any) -> MergedUploads:
     """Return the merged uploads of an agent from its row."""
-    *totals, observations, uploads, at, loose, quarantined, rewards, total, held = values
+    *totals, observations, uploads, at, loose, quarantined, rewards, total, held, shadow = values
     spent = Spent(observations, uploads, at)
-    rest: dict[str, Any] = {"spent": spent, "loose": loose, "quarantined": bool(quarantined)}
-    rest |= {"rewards": rewards, "reward_total": total, "held": held}
-    return MergedUploads(lives, *totals, **rest)
+    rest = (spent, loose, bool(quarantined), rewards, total, held, shadow_of(shadow))
+    return MergedUploads(lives, *(*totals, *rest))
 
 
 def merged_values(merged: MergedUploads) -> tuple[Any, ...]:
@@ -47,8 +46,17 @@ def merged_values(merged: MergedUploads) -> tuple[Any, ...]:
     packed, spent = msgspec.msgpack.encode(lives), merged.spent
     known = (packed, merged.known, merged.floor, *counts, merged.seen, merged.since, merged.mass)
     drains = (spent.observations, spent.uploads, spent.at)
-    shown = (merged.rewards, merged.reward_total, merged.held)
+    shadow = None if merged.shadow is None else msgspec.msgpack.encode(merged.shadow)
+    shown = (merged.rewards, merged.reward_total, merged.held, shadow)
     return (*known, *drains, merged.loose, int(merged.quarantined), *shown)
+
+
+def shadow_of(packed: Any) -> ShadowSums | None:
+    """Return the sums in a packed column; None if there are none, or they cannot be read."""
+    try:
+        return None if packed is None else msgspec.msgpack.decode(packed, type=ShadowSums)
+    except (msgspec.DecodeError, TypeError):  # for the board alone, and told anew
+        return None
 
 
 def model_of(row: Sequence[Any]) -> Model:

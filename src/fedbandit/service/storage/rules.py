@@ -1,5 +1,7 @@
 """The rules of a model as they are stored: quotas, history, groups and relays, in JSON."""
 
+from functools import lru_cache
+
 import msgspec
 
 from fedbandit.errors import StoreError, complaint
@@ -16,6 +18,7 @@ class Rules(msgspec.Struct, frozen=True):
     relays: int = 0
 
 
+@lru_cache(maxsize=64)
 def read_rules(packed: str, model: str) -> Rules:
     """Return the rules in a column; raise StoreError, with the name of the model, for others."""
     try:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fedbandit as fb
+from fedbandit.core.kernels.rounding import ETA
 from fedbandit.core.memory.lossy.fitted import (
     DOWNLOAD,
-    ETA,
     UPLOAD,
     Fitted,
     fitted,

@@ -27,26 +27,19 @@ step, and what that adds is in the bound all the same.
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import sqrt
+from math import inf, isnan, sqrt
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandit.core.kernels.linalg import Array, read_only
-from fedbandit.core.kernels.rounding import rounded_to
-from fedbandit.core.memory.lossy.summary import LossyRows, missing
-from fedbandit.core.memory.narrow import shortened_number
+from fedbandit.core.kernels.linalg import Array, read_only, rows_times
+from fedbandit.core.kernels.rounding import ETA, levels_read
+from fedbandit.core.memory.lossy.summary import Leading, LossyRows
+from fedbandit.errors import InvalidMessage, complaint
 
-ETA: Final = 0.1
 DOWNLOAD: Final = 0.05
 UPLOAD: Final = 0.01
-
-_YOUNG = 1.0 + 1.0 / ETA
-_SAFE = 1.0 + 1e-9  # covers the rounding of the bound's own arithmetic
-_LARGEST = 2.0**30  # code
-_SPARE = 0.9  # the first step is a little smaller than expected to be needed
-_TINIEST = 1e-150  # step
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +70,7 @@ class Fitted:
     @cached_property
     def bound(self) -> Array:
         """C (d)."""
-        return read_only(_levels_read(self.levels, self.top))
+        return read_only(levels_read(self.levels, self.top))
 
     @property
     def bits(self) -> NDArray[np.int64]:
@@ -99,22 +92,12 @@ class Fitted:
 
     def times(self, y: Array) -> Array:
         """Return (S'^T S' + diag(missing)) y. Cost O(k d)."""
-        return (self.rows @ y) @ self.rows + missing(self.bound, self.lost) * y
+        return rows_times.run(self.rows, self.bound, self.lost, y)
 
 
 def bits_needed(largest: NDArray[Any]) -> NDArray[np.int64]:
     """Return how many bits hold integers from -largest to largest: one for the sign, at least 1."""
     return 1 + np.ceil(np.log2(np.asarray(largest, dtype=np.float64) + 1.0)).astype(np.int64)
-
-
-def step_for(charge: float, rows: int, dimension: int) -> float:
-    """Return the step with which rounding is expected to add ``charge`` to the bound.
-
-    Rounding errors are spread evenly over half a step both ways, so |N|^2 is about
-    step^2 / 12 (sqrt(k) + sqrt(d))^2.
-    """
-    spread = (sqrt(rows) + sqrt(dimension)) ** 2
-    return _SPARE * sqrt(12.0 * charge / (_YOUNG * spread))
 
 
 def upload_charge(trace: float, seen: float, ridge: float) -> float:
@@ -124,64 +107,26 @@ def upload_charge(trace: float, seen: float, ridge: float) -> float:
     return UPLOAD * ridge * (trace / most) * share
 
 
-def rows_within(rows: Array, step: float, room: float) -> int:
-    """Return how many leading rows take at most ``room`` bytes with this step; at least one."""
-    if not len(rows):
-        return 0
-    bits = bits_needed(np.abs(rows).max(axis=1) / step + 0.5)
-    taken = np.cumsum(bits * rows.shape[1] / 8.0 + 1.0)  # a byte says how many bits
-    return max(1, int(np.count_nonzero(taken <= room)))
-
-
 def fitted(summary: LossyRows, charge: float) -> Fitted:
-    """Round the rows so that the bound grows by at most ``charge``. Cost O(k^2 d + k^3)."""
-    rows, weight = summary.rows, summary.weight
-    if not len(rows):
-        levels, top = _levels(summary.bound)
-        codes = np.zeros(rows.shape, np.int32)
-        return Fitted(codes, 1.0, levels, top, max(0.0, summary.lost), weight * (1.0 + ETA))
-    rounded, step, added = _rounded(rows, charge / weight)
-    multiples, moved, _, gained = rounded
-    levels, top = _levels(summary.bound + (weight * added) * moved)
-    lost = max(0.0, summary.lost - gained)
-    return Fitted(multiples.astype(np.int32), step, levels, top, lost, weight * (1.0 + ETA))
+    """Round all rows so that the bound grows by at most ``charge``. Cost O(k^2 d + k^3)."""
+    (k, d), rows = summary.rows.shape, summary.rows.copy()
+    whole = Leading(summary, rows, np.zeros(k), 0.0, np.ones(d), np.ones(d))
+    return cut_and_fitted(whole, charge, faint=0.0, room=inf)
 
 
-def _rounded(rows: Array, charge: float) -> tuple[tuple[Array, Array, float, float], float, float]:
-    """Return rounded rows (``rounded_to``), their step and (1 + 1/eta) |N|^2.
+def cut_and_fitted(leading: Leading, charge: float, *, faint: float, room: float) -> Fitted:
+    """Cut leading rows to ``room`` bytes, leave out faint ones, and round the others (``fit``).
 
-    The last is at most ``charge``, unless codes get too large.
+    Raises InvalidMessage for what is not finite: no step would do.
     """
-    rows = rows.copy()  # one that can be written: for the compiler these are two types
-    least = max(float(np.abs(rows).max()) / _LARGEST, _TINIEST)
-    step = step_for(charge, *rows.shape)
-    while True:
-        step = shortened_number(max(step, least))
-        rounded = rounded_to.run(rows, step)
-        added = _SAFE * _YOUNG * rounded[2]
-        if added <= charge or step <= least:
-            return rounded, step, added
-        step *= 0.8
-
-
-_BELOW = np.arange(-254, 1)  # levels 1 to 255, counted from the top
-_SHARES = np.ldexp((2.0 ** (np.arange(8) / 8 - 1.0))[_BELOW % 8], _BELOW // 8 + 1)  # of the top
-
-
-def _levels(bound: Array) -> tuple[NDArray[np.uint8], float]:
-    """Return levels and top of the least bound that can be expressed and is not below this one."""
-    largest = float(bound.max(initial=0.0))
-    if largest == 0.0:
-        return np.zeros(len(bound), np.uint8), 0.0
-    top = shortened_number(largest * (1.0 + 2.0**-19))
-    levels = np.searchsorted(_SHARES * top, bound) + 1
-    return np.where(bound > 0.0, levels, 0).astype(np.uint8), top
-
-
-def _levels_read(levels: NDArray[np.uint8], top: float) -> Array:
-    """Return what levels stand for; level 0 is 0."""
-    bounds: Array = np.concatenate([[0.0], _SHARES * top])[levels]
-    return bounds
+    codes, step, levels, top, lost, rows, bound = leading.fit(charge, faint=faint, room=room)
+    if isnan(step):
+        got, fix = "numbers that are not finite", "Look at the size of arms and rewards."
+        raise InvalidMessage(complaint("rows to be sent", got=got, expected="finite", fix=fix))
+    weight = leading.source.weight * (1.0 + ETA)
+    rounded = Fitted(codes, step, levels, top, lost, weight)
+    rounded.__dict__.update(rows=read_only(rows), bound=read_only(bound))  # as if read already
+    return rounded
 
 
 def message_bytes(dimension: int) -> int:

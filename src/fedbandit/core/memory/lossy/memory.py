@@ -7,16 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.kernels.linalg import Array, lie_within
+from fedbandit.core.kernels.rounding import ETA
 from fedbandit.core.memory.checking import check_sums, restored, wrong_summary
 from fedbandit.core.memory.lossy.fitted import (
     DOWNLOAD,
-    ETA,
     Fitted,
-    fitted,
+    cut_and_fitted,
     message_bytes,
-    rows_within,
-    step_for,
     upload_charge,
 )
 from fedbandit.core.memory.lossy.pending import PendingLossy
@@ -131,13 +129,14 @@ class LossyMemory:
         self, sent: LossyRows | Fitted, moved: Array, statistics: Statistics, reward: float
     ) -> float:
         """Return the share of a correction that may be sent: 1 unless it is too long."""
-        count, length = statistics.count, float(np.linalg.norm(moved))
+        count, length = statistics.count, _length(moved)
         limit = self.moment_error(sent, count, reward)
-        slack = _ROUNDING * float(np.linalg.norm(statistics.moment))
+        slack = _ROUNDING * _length(statistics.moment)
         if length <= slack:
             return 1.0
         by_length = limit / length if length > limit + slack else 1.0
-        weight, most = sqrt(explained_by(sent, moved, unseen=_UNSEEN)), self.carried(count, reward)
+        most = self.carried(count, reward)
+        weight = sqrt(explained_by(sent, moved, unseen=_UNSEEN, enough=most * most))
         return min(by_length, most / weight if weight > most else 1.0)
 
     def downloaded(self, base: Base, /) -> Statistics:
@@ -154,16 +153,10 @@ class LossyMemory:
         """Return as many rows as a message holds, without faint ones, and rounded."""
         leading = whole.leading(self.size, self.ridge)
         leading = leading.made_whole() if self.whole else leading
-        count = len(leading.rows)
         if not self.rounds:
-            return leading.kept(count)
-        if faint:
-            count = int(np.count_nonzero(leading.squares * leading.metric.max() ** 2 > faint))
-        if self.budget is not None and count:
-            rows = leading.rows[:count] * leading.metric
-            step = step_for(charge / whole.weight, count, self.dimension)
-            count = rows_within(rows, step, self.budget - message_bytes(self.dimension))
-        return fitted(leading.kept(count), charge)
+            return leading.kept(len(leading.rows))
+        room = inf if self.budget is None else self.budget - message_bytes(self.dimension)
+        return cut_and_fitted(leading, charge, faint=faint, room=room)
 
     def _moved(
         self, before: LossyRows | LossyGram, after: LossyRows | Fitted, reference: Array | None
@@ -174,9 +167,9 @@ class LossyMemory:
     def _sent(
         self, statistics: Statistics, summary: LossyRows | Fitted, moment: Array
     ) -> Statistics:
-        if self.rounds:
-            moment = short_vector(moment)
-        return replace(statistics, summary=summary, moment=moment)
+        moment = short_vector(moment) if self.rounds else moment
+        count, rewards, cut = statistics.count, statistics.rewards, statistics.cut
+        return Statistics(summary, moment, count, rewards, cut, statistics.estimates)
 
     def moment_error(self, summary: LossyRows | Fitted, count: int, reward: float, /) -> float:
         """Return how far corrections may have moved the moment: 4 r sqrt(n max c), or 0.
@@ -225,7 +218,8 @@ class LossyMemory:
         error = summary.times(-reference)
         for each in before:
             error = error + each.times(reference)
-        return replace(both, moment=both.moment - error)
+        count, rewards, cut, moment = both.count, both.rewards, both.cut, both.moment - error
+        return Statistics(summary, moment, count, rewards, cut, both.estimates)
 
     @property
     def _heaviest(self) -> float:
@@ -259,10 +253,9 @@ class LossyMemory:
         return bool(
             shaped
             and summary.dimension == self.dimension
-            and numbers.dtype == np.float64
-            and (np.abs(numbers) < most).all()
+            and numbers.dtype == summary.bound.dtype == np.float64
             and summary.bound.shape == (self.dimension,)
-            and ((summary.bound >= 0.0) & (summary.bound < _LARGEST**2)).all()
+            and lie_within.run(numbers, most, summary.bound, _LARGEST**2)
             and 0.0 <= summary.lost < _LARGEST**2
             and 1.0 <= summary.weight <= ((1.0 + ETA) ** _MOST_ROUNDINGS if self.rounds else 1.0)
         )
@@ -299,6 +292,11 @@ def _trace(summary: LossyRows | LossyGram) -> float:
     if isinstance(summary, LossyGram):
         return float(summary.matrix.trace()) + summary.lost
     return float(np.vdot(summary.rows, summary.rows)) + summary.lost
+
+
+def _length(vector: Array) -> float:
+    """Return |y|; entries are far from where squares overflow."""
+    return sqrt(float(vector @ vector))
 
 
 def _root_mean_square(statistics: Statistics, base: Base) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbandit.core.kernels.cholesky import whitened
+from fedbandit.core.kernels.cholesky import raised_solve, sum_logdet, whitened
 from fedbandit.core.kernels.linalg import Array, row_products, spd_inverse
 from fedbandit.core.kernels.play import play_diagonal
 from fedbandit.core.kernels.sparse import SparseArms
@@ -114,9 +114,9 @@ class LossyReading:
         Cost O((k + n) n d + n^3).
         """
         inverse, explained, _ = self._factor
-        crossed = pending @ explained.T
-        inner = (pending * inverse) @ pending.T - crossed @ crossed.T
-        return _logdet(inner + np.eye(len(pending)))
+        scaled, crossed = pending * np.sqrt(inverse), pending @ explained.T
+        inner, known = scaled @ scaled.T, crossed @ crossed.T
+        return _logdet(inner, -1.0, known, np.ones(len(pending)))
 
     def growth_by(self, gram: Array, bound: Array | None) -> float:
         """Return log det(V + G + diag(b)) - log det V for G = ``gram`` (d x d), b = bound.
@@ -124,8 +124,7 @@ class LossyReading:
         Cost O(k d^2 + d^3).
         """
         diagonal = self.diagonal if bound is None else self.diagonal + bound
-        whole = self.weight * (self.rows.T @ self.rows) + gram + np.diag(diagonal)
-        return _logdet(whole) - self.logdet
+        return _logdet(gram, self.weight, self.rows.T @ self.rows, diagonal) - self.logdet
 
     def squared_widths(self, arms: Array) -> Array:
         """x^T V^{-1} x for every row x of arms."""
@@ -203,12 +202,11 @@ class LossyGramReading:
         """V'^{-1} moment. Cost O(d^3)."""
         if self.lift is None:
             return self.solve(moment)
-        raised = self.matrix + np.diag(self.base_ridge + self.lift)
-        try:
-            return np.asarray(np.linalg.solve(raised, moment), dtype=np.float64)
-        except np.linalg.LinAlgError:  # entries so large that rounding hides the ridge
-            inverse, _ = spd_inverse(self.matrix + np.diag(self.lift), self.base_ridge)
-            return inverse @ moment
+        theta = raised_solve.run(self.matrix, self.base_ridge + self.lift, moment)
+        if not isnan(theta[0]):
+            return theta
+        inverse, _ = spd_inverse(self.matrix + np.diag(self.lift), self.base_ridge)
+        return inverse @ moment  # entries were so large that rounding hid the ridge
 
     def shown_directions(self, ridge: float) -> float:
         """Return d - ridge trace(V^{-1}). Cost O(d)."""
@@ -243,9 +241,10 @@ def _factored(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
     return inverse, explained, float(np.log(diagonal).sum() + np.log1p(values).sum())
 
 
-def _logdet(matrix: Array) -> float:
-    try:
-        root = np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:  # rounding has made it indefinite
-        return float(np.linalg.slogdet(matrix)[1])
-    return 2.0 * float(np.log(root.diagonal()).sum())
+def _logdet(one: Array, factor: float, other: Array, diagonal: Array) -> float:
+    """Return log det(A + f B + diag(c)) of symmetric matrices."""
+    logdet = sum_logdet.run(one, factor, other, diagonal)
+    if not isnan(logdet):
+        return logdet
+    whole = one + factor * other + np.diag(diagonal)  # rounding has made it indefinite
+    return float(np.linalg.slogdet(whole)[1])

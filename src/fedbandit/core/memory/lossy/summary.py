@@ -36,8 +36,15 @@ from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from fedbandit.core.kernels.frequent_directions import shrink, shrink_gram
-from fedbandit.core.kernels.linalg import Array, inverse_square, read_only, row_products
+from fedbandit.core.kernels.frequent_directions import (
+    shrink,
+    shrink_gram,
+    squares_where_held,
+    weighed_matrix,
+    weighed_rows,
+)
+from fedbandit.core.kernels.linalg import Array, inverse_square, missing, read_only, rows_times
+from fedbandit.core.kernels.rounding import Fit, fit, kept
 from fedbandit.core.memory.lossy.reading import LossyGramReading, LossyReading
 from fedbandit.core.memory.summary import trusted
 
@@ -80,28 +87,18 @@ class Sent(Protocol):
         ...
 
 
-def missing(bound: Array, lost: float) -> Array:
-    """Return lost c / sum c, the estimate of the diagonal of what is missing (d)."""
-    total = float(bound.sum())
-    return bound * (lost / total) if total > 0.0 else bound
-
-
-def explained_by(summary: Sent, y: Array, *, unseen: float) -> float:
+def explained_by(summary: Sent, y: Array, *, unseen: float, enough: float = 0.0) -> float:
     """Return y^T A^-1 y for the bound A = w S^T S + diag(c) on X^T X; inf where A has nothing.
 
     ``unseen`` is the share of the trace of A that rounding may have hidden: A is enlarged by it.
+    Where a value without the rows, which is larger, is at most ``enough``, that one is returned.
     """
-    rows = np.sqrt(summary.weight) * summary.rows
-    diagonal = summary.bound + unseen * (float(np.vdot(rows, rows)) + summary.bound.sum())
+    rows, bound, weight = summary.rows, summary.bound, summary.weight
+    diagonal = bound + unseen * (weight * float(np.vdot(rows, rows)) + bound.sum())
     if not diagonal.all():
         return inf if y.any() else 0.0
-    return inverse_square(rows, diagonal, y)
-
-
-def column_squares(rows: Array) -> Array:
-    """Return the diagonal of S^T S (d)."""
-    squares: Array = np.einsum("kd,kd->d", rows, rows)
-    return squares
+    most = float(y @ (y / diagonal))
+    return most if most <= enough else inverse_square(np.sqrt(weight) * rows, diagonal, y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,21 +133,19 @@ class LossyRows:
 
     def times(self, y: Array) -> Array:
         """Return (S^T S + diag(missing)) y. Cost O(k d)."""
-        return (self.rows @ y) @ self.rows + missing(self.bound, self.lost) * y
+        return rows_times.run(self.rows, self.bound, self.lost, y)
 
     def merge(self, *others: Sent) -> LossyRows:
         """Return the summary of all of them, with all rows. Cost O(k d)."""
         rows = np.vstack([self.rows, *(each.rows for each in others)])
-        return _added(replace(self, rows=rows, gram=None), self, others)
+        return _sound(LossyRows(rows, *_added(self, others)), self, others)
 
     def leading(self, size: int, ridge: float) -> Leading:
         """Return its rows, at most size - 1, by how much they hold. Cost O(r^3 + r k d)."""
         if self.gram is not None:
             return _leading_of(self, self.gram, size, ridge)
-        held = column_squares(self.rows)
-        metric = np.sqrt(ridge + held)
-        rows, delta = shrink(self.rows / metric, size)
-        return _leading(self, rows, delta, metric, held)
+        scaled, metric, held = weighed_rows.run(self.rows, ridge)
+        return _leading(self, *shrink(scaled, size), metric, held)
 
     def scaled(self, share: float) -> LossyRows:
         """Return the summary of share X^T X. Cost O(k d)."""
@@ -197,7 +192,7 @@ class LossyGram:
         matrix = self.matrix
         for each in others:
             matrix = matrix + each.rows.T @ each.rows
-        return _added(replace(self, matrix=matrix), self, others)
+        return _sound(LossyGram(matrix, *_added(self, others)), self, others)
 
     def leading(self, size: int, ridge: float) -> Leading:
         """Return its leading rows, at most size - 1. Cost O(d^3)."""
@@ -218,7 +213,8 @@ class Leading:
     """The leading rows of ``source`` divided by ``metric``, the square roots of a (d).
 
     ``rows`` are orthogonal, largest first, with squares ``squares``; ``delta`` was subtracted from
-    these, unless they are ``whole``. ``held`` is the diagonal of S^T S.
+    these, unless they are whole: then ``even`` is above 0, and they are shrunk where ``delta`` a
+    adds up to more than ``even`` times what is lost. ``held`` is the diagonal of S^T S.
     """
 
     source: LossyRows | LossyGram
@@ -227,78 +223,52 @@ class Leading:
     delta: float
     metric: Array
     held: Array
-    whole: bool = False
+    even: float = 0.0
 
     def made_whole(self) -> Leading:
         """Return the same rows as long as they were before ``delta`` was subtracted."""
         squares = self.squares + self.delta
         rows = self.rows * np.sqrt(squares / self.squares)[:, None]
-        return replace(self, rows=rows, squares=squares, whole=True)
+        return replace(self, rows=rows, squares=squares, even=EVEN)
 
     def kept(self, count: int) -> LossyRows:
         """Return the first ``count`` rows, and the loss of the others in the bound. Cost O(k d)."""
-        source, rows, delta = self.source, self.rows, self.delta
-        if count < len(rows):
-            more = float(self.squares[count:].max())
-            if self.whole:
-                rows, delta = rows[:count], max(delta, more)
-            else:
-                rows, delta = _shrunk(rows[:count], self.squares[:count], more), delta + more
-        if self.whole and not self._spread(rows, delta):
-            rows = _shrunk(rows, self.squares[: len(rows)], delta)
-        rows = rows * self.metric
-        if delta == 0.0:
-            kept = LossyRows(rows, source.bound, source.lost, source.weight)
-        else:
-            gone = max(0.0, float(self.held.sum() - np.vdot(rows, rows)))
-            bound = source.bound + source.weight * self._loss(delta, gone)
-            kept = LossyRows(rows, bound, source.lost + gone, source.weight)
-        return trusted(kept) if source.trusted else kept
+        rows = LossyRows(*kept.run(*self._numbers(), count, self.even), self.source.weight)
+        return trusted(rows) if self.source.trusted else rows
 
-    def _spread(self, rows: Array, delta: float) -> bool:
-        """Say whether whole rows lose evenly: delta a adds up to at most ``EVEN`` times the loss."""
-        scales = self.metric * self.metric
-        gone = float(self.held.sum() - row_products(rows, rows * scales).sum())
-        return delta * float(scales.sum()) <= EVEN * gone
+    def fit(self, charge: float, *, faint: float, room: float) -> Fit:
+        """Return as many rows as ``room`` bytes hold, without faint ones, rounded: see ``fit``."""
+        return fit.run(*self._numbers(), charge, faint, room, self.even)
 
-    def _loss(self, delta: float, gone: float) -> Array:
-        """Bound E, whose trace is ``gone``: by delta a, or by its trace if that adds up to less."""
-        scales = delta * self.metric * self.metric
-        if scales.sum() > len(scales) * gone:
-            scales = np.full(len(scales), gone)
-        return np.where(self.held > 0.0, scales, 0.0)
-
-
-def _shrunk(rows: Array, squares: Array, delta: float) -> Array:
-    """Return the rows whose squares are above delta, with delta subtracted from these."""
-    longer = np.flatnonzero(squares > delta)
-    shorter: Array = rows[longer] * np.sqrt(1.0 - delta / squares[longer])[:, None]
-    return shorter
+    def _numbers(self) -> tuple[Array, Array, float, Array, Array, Array, float, float]:
+        bound, lost, weight = self.source.bound, self.source.lost, self.source.weight
+        return self.rows, self.squares, self.delta, self.metric, self.held, bound, lost, weight
 
 
 def _leading(
     source: LossyRows | LossyGram, rows: Array, delta: float, metric: Array, held: Array
 ) -> Leading:
-    rows[:, held == 0.0] = 0.0  # exactly, so that nothing is lost there
-    return Leading(source, rows, row_products(rows, rows), delta, metric, held)
+    squares = squares_where_held.run(rows, held)  # 0 exactly, so that nothing is lost there
+    return Leading(source, rows, squares, delta, metric, held)
 
 
 def _leading_of(source: LossyRows | LossyGram, matrix: Array, size: int, ridge: float) -> Leading:
     """Return the leading rows of a summary whose S^T S is this matrix (d x d)."""
-    held = np.maximum(matrix.diagonal(), 0.0)
-    metric = np.sqrt(ridge + held)
-    rows, delta = shrink_gram(matrix / np.outer(metric, metric), size)
-    return _leading(source, rows, delta, metric, held)
+    scaled, metric, held = weighed_matrix.run(read_only(matrix), ridge)
+    return _leading(source, *shrink_gram(scaled, size), metric, held)
 
 
-def _added(whole: S, ours: S, others: Sequence[Sent]) -> S:
-    """Return ``whole``, the merged rows, with what ours and the others have lost."""
-    bound, lost, weight, sound = ours.bound, ours.lost, ours.weight, ours.trusted
+def _added(ours: S, others: Sequence[Sent]) -> tuple[Array, float, float]:
+    """Return bound, lost and weight of ours and the others together."""
+    bound, lost, weight = ours.bound, ours.lost, ours.weight
     for each in others:
-        bound, lost = bound + each.bound, lost + each.lost
-        weight, sound = max(weight, each.weight), sound and each.trusted
-    merged = replace(whole, bound=bound, lost=lost, weight=weight)
-    return trusted(merged) if sound else merged
+        bound, lost, weight = bound + each.bound, lost + each.lost, max(weight, each.weight)
+    return bound, lost, weight
+
+
+def _sound(merged: S, ours: S, others: Sequence[Sent]) -> S:
+    """Return the summary that was merged of these; marked as trusted if all are."""
+    return trusted(merged) if ours.trusted and all(each.trusted for each in others) else merged
 
 
 def _scaled(smaller: S, whole: S, share: float) -> S:

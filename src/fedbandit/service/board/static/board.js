@@ -1,5 +1,5 @@
 // The board: listens to the coordinator and shows what it says. It changes nothing there.
-import { chart, spark, spectrum } from "./charts.js";
+import { chart, intervals, spark, spectrum } from "./charts.js";
 import { ago, bytes, clock, count, el, lasting, number, percent, signed } from "./words.js";
 
 const RANGES = [["hour", "Last hour"], ["day", "Last day"], ["month", "Last month"], ["all", "All time"]];
@@ -162,7 +162,7 @@ function modelPage(model) {
       el("p", {}, "An agent uploads once it has learned enough to be worth sending. This page shows it within seconds."), model.refusals.length ? refusals(model) : null)];
   }
   return [el("div", { class: "title" }, el("div", {}, back, title, what), ranges()),
-    hero(model), tiles(model), charts(model), agents(model), refusals(model)];
+    hero(model), tiles(model), ...shadow(model), charts(model), agents(model), refusals(model)];
 }
 
 function ranges() {
@@ -250,6 +250,35 @@ function spectrumNote({ kind, lost, shed, directions }) {
   if (!shed && !lost) return `${held} Nothing was shed.`;
   const share = lost === null ? "" : `, ${percent(lost)} of everything together`;
   return `${held} To stay small it has shed at most ${number(shed)} along any direction${share}.`;
+}
+
+/** How the model compares with the rule that decides in its place for now, where agents shadow one. */
+function shadow({ shadow: told }) {
+  if (!told) return [];
+  const all = told.together, known = all.basis !== "none";
+  const verdict = !known ? "Too little to tell yet" : all.safe ? "Safe to switch" : "Not safe to switch yet";
+  const rows = [...(told.listed.length > 1 && known ? [{ name: "All together", ...all, strong: true }] : []),
+    ...told.listed.filter((each) => each.believed && each.basis !== "none").slice(0, 12)];
+  const fact = (name, value, more) => el("div", {}, el("dt", {}, name), el("dd", {}, el("b", {}, value), el("span", {}, more)));
+  return [el("section", { class: "wide shadow", "aria-labelledby": "shadow" }, el("h2", { id: "shadow" }, "Shadow mode"),
+    el("p", { class: `trend ${known ? (all.safe ? "good" : "bad") : ""}` }, verdict), el("p", { class: "small" }, told.sentence),
+    el("dl", { class: "facts" },
+      fact("Agrees with the rule", percent(all.rewarded ? all.agreement : null), `over ${count(all.rewarded)} rewarded decisions`),
+      fact("The rule earned", number(all.rewarded ? all.baseline : null), "a decision"),
+      fact("The model would have earned", known ? signed(all.gain) : "–", known ? `more a decision (${signed(all.gain_low)} to ${signed(all.gain_high)}, 95 %)` : "told from 100 rewarded decisions on"),
+      fact("Safe on its own", `${count(told.safe)} of ${count(told.agents)}`, "agents")),
+    rows.length ? intervals({ title: "Gain over the rule", note: "A dot for what the model would have earned more a decision, a line for its 95 % interval; right of 0 it would have earned more.", rows }) : null,
+    shadowTable(told))];
+}
+
+function shadowTable(told) {
+  const head = ["Agent", "Last sync", "Rewarded decisions", "Agrees", "Rule earned", "Gain", "95 % interval", "Says"];
+  const says = (each) => (!each.believed ? "left out: not possible" : each.basis === "none" ? "too little" : each.safe ? "safe" : "not yet");
+  const row = (each) => el("tr", {}, el("th", { scope: "row" }, each.name), el("td", {}, since(each.seen)), el("td", {}, count(each.rewarded)),
+    el("td", {}, percent(each.agreement)), el("td", {}, number(each.baseline)), ...(each.basis === "none" ? [el("td", {}, "–"), el("td", {}, "–")]
+      : [el("td", {}, signed(each.gain)), el("td", {}, `${signed(each.gain_low)} to ${signed(each.gain_high)}`)]), el("td", {}, says(each)));
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Shadow mode by agent" }, el("table", {},
+    el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, told.listed.map(row))));
 }
 
 function agents(model) {

@@ -75,8 +75,8 @@ function bounds(values, zero) {
   let low = Math.min(...values), high = Math.max(...values);
   if (zero) low = Math.min(low, 0);
   if (low === high) { const room = Math.abs(low) || 1; return zero ? [Math.min(0, low), low + room] : [low - room / 2, high + room / 2]; }
-  const room = 0.06 * (high - low);
-  return [zero && low === 0 ? 0 : low - room, high + room];
+  const range = high - low;  // below a line is room for the number of the lowest rule
+  return [zero && low === 0 ? 0 : low - 0.18 * range, high + 0.06 * range];
 }
 
 function lineOf(each, x, y) {
@@ -103,7 +103,8 @@ function barsOf(each, floors, x, y, slot) {
 }
 
 function times(t, step, x, width) {
-  const places = t.length < 3 || width < 300 ? [0, t.length - 1] : [0, Math.floor((t.length - 1) / 2), t.length - 1];
+  const last = t.length - 1, uneven = last < 8 && last % 2 === 1;
+  const places = last < 2 || width < 300 || uneven ? [0, last] : [0, Math.floor(last / 2), last];
   return [...new Set(places)].map((i, k) => svg("text", {
     class: "axis", x: x(i), y: HEIGHT - 6,
     "text-anchor": x(i) > 40 && x(i) < width - 40 ? "middle" : k === 0 ? "start" : "end",
@@ -158,6 +159,36 @@ export function spectrum({ title, note, values, shed, format = number, empty }) 
   new ResizeObserver(draw).observe(plot);
   figure.append(plot);
   return figure;
+}
+
+/** Intervals beside each other, a row each, with a line at 0: [{name, gain, gain_low, gain_high, strong}]. */
+export function intervals({ title, note, rows, format = number }) {
+  const figure = el("figure", { class: "chart plain" }, el("figcaption", {}, el("h3", {}, title), el("p", {}, note)));
+  const plot = el("div", { class: "plot short" }), tall = 26, height = TOP + tall * rows.length + BOTTOM;
+  const ends = rows.flatMap((each) => [each.gain_low, each.gain_high]), [low, high] = bounds([0, ...ends], false);
+  const draw = () => {
+    const width = Math.max(plot.clientWidth, 200), left = Math.min(180, Math.round(width * 0.32)), inner = width - left - RIGHT;
+    const x = (value) => left + (inner * (value - low)) / (high - low);
+    const label = `${title}. ${rows.map((each) => `${each.name}: ${format(each.gain)}, from ${format(each.gain_low)} to ${format(each.gain_high)}`).join(". ")}. The table below has all values.`;
+    const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
+    root.append(svg("line", { class: "zero", x1: x(0), x2: x(0), y1: TOP - 8, y2: height - BOTTOM }));
+    rows.forEach((each, i) => {
+      const y = TOP + tall * (i + 0.5), tone = each.strong ? "two" : "one";
+      root.append(svg("text", { class: each.strong ? "axis strong" : "axis", x: 0, y: y + 4 }, shortened(each.name, left / 7)),
+        svg("line", { class: `line ${tone}`, x1: x(each.gain_low), x2: x(each.gain_high), y1: y, y2: y }),
+        svg("circle", { class: `point ${tone}`, cx: x(each.gain), cy: y, r: each.strong ? 6 : 4.5 }));
+    });
+    root.append(...[[low, "start"], [0, "middle"], [high, "end"]].filter(([value]) => value === 0 || Math.abs(x(value) - x(0)) > 60)
+      .map(([value, anchor]) => svg("text", { class: "axis", x: x(value), y: height - 6, "text-anchor": anchor }, format(value))));
+    plot.replaceChildren(root);
+  };
+  new ResizeObserver(draw).observe(plot);
+  figure.append(plot);
+  return figure;
+}
+
+function shortened(words, most) {
+  return words.length <= most ? words : `${words.slice(0, Math.max(1, Math.floor(most) - 1))}…`;
 }
 
 /** A small line without axes. */

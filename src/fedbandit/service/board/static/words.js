@@ -53,6 +53,7 @@ export function bytes(value) {
 export function percent(value, sign = false) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(100 * value);
+  if (size > 0 && size < 0.005) return "less than 0.01 %";
   const digits = size >= 100 || size === 0 ? 0 : size >= 1 ? 1 : 2;
   const mark = value < 0 ? "−" : sign ? "+" : "";
   return `${mark}${size.toFixed(digits)} %`;
