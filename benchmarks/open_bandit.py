@@ -143,10 +143,19 @@ def interval(found: Estimate) -> str:
 
 
 def compared(found: Estimate, seen: Estimate) -> str:
-    """Say whether an interval holds what was seen, and the difference with its own interval."""
-    holds = "brackets" if found.low <= seen.value <= found.high else "does not bracket"
+    """Return the difference to what another sample showed, with its 95 % interval.
+
+    Both are uncertain, and their rows are not the same ones, so variances add up. An interval of
+    the estimate alone says less: it does not know that what was seen is a sample too.
+    """
+    apart = found.value - seen.value
     half = np.hypot(found.high - found.value, seen.high - seen.value)
-    return f"{holds} what bts logged ({1e3 * (found.value - seen.value):+.2f} ± {1e3 * half:.2f})"
+    agree = "agrees with" if abs(apart) <= half else "differs from"
+    alone = "holds" if found.low <= seen.value <= found.high else "misses"
+    return (
+        f"{agree} what bts logged: {1e3 * apart:+.2f} [{1e3 * (apart - half):.2f}, "
+        f"{1e3 * (apart + half):.2f}]; its own interval {alone} that number"
+    )
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ def test_a_reward_is_counted_once() -> None:
         assert agent.status().pending == 1
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, "x", None, 1e9])
+@pytest.mark.parametrize("value", [np.nan, np.inf, "x", "1", None, 1e9])
 def test_a_bad_reward_changes_nothing(value: float) -> None:
     with joined_to(Twin(LAZY)) as agent:
         decision = agent.decide(np.eye(D))

@@ -90,6 +90,8 @@ def test_a_decision_made_by_hand_cannot_be_explained() -> None:
     nothing = np.zeros(1)
     with pytest.raises(InvalidParameter, match="decide returned"):
         explain(Decision("x", 0, nothing, nothing, 1.0, nothing))
+    with pytest.raises(InvalidParameter, match="decide returned"):
+        explain("x")  # type: ignore[arg-type]
 
 
 def test_the_weights_of_a_made_world_are_found_in_order() -> None:

@@ -165,6 +165,8 @@ def test_a_feature_that_drowns_others_is_warned_of_once_with_what_cures_it(
         (None, {"x": float("nan")}, [{}], "the number nan at 'x'"),
         (None, pd.DataFrame({"p": [1, 2]}), [{}], "frame of 2 rows"),
         (None, {}, [{"id": "a"}, {"id": "a"}], "the same id twice"),
+        (None, {}, [{"id": ""}, {"id": "a"}], "an empty id"),
+        (None, {}, pd.DataFrame([[1, 2]], columns=["p", "p"]), "column 'p': got two of that name"),
         (SHOP, {}, [{"price": 1}], "an action without id"),
         (None, {}, [], "no action"),
         (None, {}, [3], "a int as action 0"),

@@ -229,8 +229,12 @@ def test_a_dozen_algorithms_differ_in_colour_and_in_grey() -> None:
     looks = [spare(place) for place in range(12)]
     assert len({(look.colour, look.marker) for look in looks}) == 12
     assert len({(str(look.dashes), look.marker) for look in looks}) == 12
-    markers = [look.marker for look in LOOKS.values()]
-    assert len(set(markers)) == len(markers)
+    steps = {"buffered", "averaged", "corrected"}  # lines of the frontier, beside these three
+    frontier = steps | {"FSCLB", "FSCLB.lean", "FedLinUCB"}
+    for together in (LOOKS.keys() - steps, frontier):
+        markers = [LOOKS[name].marker for name in together]
+        assert len(set(markers)) == len(markers)
+        assert not set(markers) & {"8", "h", "H", "p"}  # small, they look like circles
     runs = [made_trials({"regret": [1.0]}, algorithm=f"mine {index:02}") for index in range(12)]
     drawn = composed(pa.concat_tables(runs), REGRET).axes[0].get_lines()
     assert [line.get_color() for line in drawn] == [look.colour for look in looks]

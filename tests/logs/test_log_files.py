@@ -89,7 +89,8 @@ def test_what_makes_no_sense_is_left_out_and_counted_by_its_reason(place: Path) 
         "a decision's id came twice": 1,
         "a chosen arm whose logged probability is 0": 1,
         "a chosen arm that is not among the arms": 1,
-        "a second reward": 3,  # of good, and of the two decisions that were left out
+        "a second reward": 1,
+        "the reward of a decision that is left out": 2,
         "a reward for a decision of another log": 1,
         "no reward": 1,
     }
@@ -110,6 +111,10 @@ def test_what_makes_no_sense_is_left_out_and_counted_by_its_reason(place: Path) 
             "outside 0 to 1",
         ),
         ('{"kind":"decision","id":"x","chosen":0,"probability":1}', "no arms and no actions"),
+        (
+            '{"kind":"decision","id":"x","chosen":0,"probability":1,"arms":[[1],[2]],"own":[2,-1]}',
+            "probabilities of the agent's own",
+        ),
         ('{"kind":"unheard of"}', "cannot be read"),
     ],
 )
@@ -214,3 +219,8 @@ def test_bounds_and_files_of_the_wrong_kind_are_refused_by_name(place: Path) -> 
     (place / "newer.ndjson").write_text(json.dumps(newer) + "\n")
     with pytest.raises(DataError, match="got format 99"):
         read(place / "newer.ndjson")
+    (place / "ours.ndjson").write_text(json.dumps({"kind": "log", "format": 1}) + "\n")
+    with pytest.raises(DataError, match=r"newer\.ndjson: got format 99"):
+        list(read([place / "ours.ndjson", place / "newer.ndjson"]))
+    with pytest.raises(InvalidParameter, match="default_reward: got nan"):
+        read(place / "ours.ndjson", default_reward=float("nan"))

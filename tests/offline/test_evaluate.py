@@ -1,6 +1,7 @@
 """``fb.evaluate`` on logs whose truth is known."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 
 import fedbandit as fb
 from fedbandit.errors import DataError, InvalidParameter
+from fedbandit.features import Encoder
 from fedbandit.logs import Event, LogWriter
-from fedbandit.logs.records import Decided
+from fedbandit.logs.records import Decided, LoggedAction
 from fedbandit.offline import always, uniform
 from fedbandit.offline.estimates import METHODS
+from fedbandit.offline.policies import arms_of
 from tests.offline import known_truth
 from tests.offline.known_truth import D, draw
 
@@ -147,3 +150,34 @@ def test_what_does_not_fit_is_refused_by_name(tmp_path: Path, events: list[Event
     other = Event(id="odd", chosen=0, probability=1.0, reward=1.0, arms=np.ones((2, 3)))
     with pytest.raises(DataError, match="3 numbers an arm in event odd, 4 before"):
         fb.evaluate([*events[:10], other], uniform)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"probability": 0.0}, "event odd, probability: got 0.0"),
+        ({"probability": float("nan")}, "event odd, probability: got nan"),
+        ({"chosen": 4}, "event odd, chosen: got 4"),
+        ({"chosen": -1}, "event odd, chosen: got -1"),
+        ({"reward": float("inf")}, "event odd, reward: got inf"),
+    ],
+)
+def test_events_that_make_no_sense_are_refused_by_name(
+    events: list[Event], wrong: dict[str, float], said: str
+) -> None:
+    odd = replace(events[0], id="odd", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=said):
+        fb.evaluate([*events[:10], odd], uniform)
+
+
+def test_named_features_that_come_again_become_the_same_arms() -> None:
+    recipe = fb.LinUCB(dimension=8, features=fb.Features({"price": "0..9"}))
+    arms, encoder = arms_of(recipe), Encoder(recipe.parts.features, 8)
+    for price in (1, 2, 1, True, 1.0):
+        actions = [LoggedAction("a", {"price": price}), LoggedAction("b", {"price": 3})]
+        event = Event(id="", chosen=0, probability=1.0, reward=0.0, context={}, actions=actions)
+        features = [each.features for each in actions]
+        found = arms(event)
+        assert (found == encoder.encode_named({}, ["a", "b"], features).arms).all()
+        assert arms(event) is found
+        assert not found.flags.writeable

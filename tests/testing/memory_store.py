@@ -189,6 +189,14 @@ class LockedModel:
             if agent in (None, key[0]) and key[1] > after and not late:
                 del self.new_past.made[key]
 
+    def scale_mass(self, share: float) -> None:
+        model, merged = self.new.model, self.new.merged
+        scaled = {
+            name: structs.replace(each, mass=share * each.mass) for name, each in merged.items()
+        }
+        model = replace(model, mass=share * model.mass)
+        self.new = replace(self.new, model=model, merged=scaled)
+
     def add_progress(self, at: float, progress: Progress) -> None:
         self.new_past.add(Period(MINUTE, start_of(at, MINUTE), progress))
 

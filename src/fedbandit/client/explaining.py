@@ -78,10 +78,10 @@ class Explanation:
 
 def explain(decision: Decision) -> Explanation:
     """Return why the first place of a decision is what it is, from what the decision holds."""
-    basis = decision.basis
+    basis = decision.basis if isinstance(decision, Decision) else None
     if basis is None:
         raise InvalidParameter(
-            "explain: this decision does not hold what it was made with. Pass one that decide "
+            "explain: this is no decision that holds what it was made with. Pass one that decide "
             "returned."
         )
     scores = _deciding(basis, decision)

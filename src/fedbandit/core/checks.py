@@ -134,6 +134,8 @@ def checked_reward(reward: float) -> float:
     expected = "one finite number"
     fix = "Do not call observe for a reward that is not known."
     try:
+        if isinstance(reward, str | bytes):  # float("1") is 1.0, and hides a mistake
+            raise TypeError
         value = float(reward)
     except (TypeError, ValueError, OverflowError) as error:
         message = complaint("observe, reward", got=repr(reward), expected=expected, fix=fix)

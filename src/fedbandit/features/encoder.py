@@ -111,6 +111,9 @@ class Encoder:
 
     def _check_ids(self, ids: Sequence[str | None], field: str) -> None:
         told = [each for each in ids if each is not None]
+        if "" in told:
+            fix = "Give every action a name, or leave the id out."
+            raise InvalidArms(complaint(field, got="an empty id", expected="a text", fix=fix))
         if len(set(told)) < len(told):
             fix = "Give every action its own id."
             raise InvalidArms(

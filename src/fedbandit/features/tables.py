@@ -53,9 +53,15 @@ def records(frame: Any, features: Features, *, field: str) -> list[dict[str, Any
 
     Raises InvalidArms for a column that has numbers written as texts, or texts among numbers.
     """
+    names = list(map(str, frame.columns))
+    if len(set(names)) < len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        fix = "Rename one of them, or drop it."
+        who, expected = f"{field}, column {twice!r}", "columns whose names differ"
+        raise InvalidArms(complaint(who, got="two of that name", expected=expected, fix=fix))
     rows = frame.to_dicts() if hasattr(frame, "to_dicts") else frame.to_dict("records")
     filled = [_without_gaps(row) for row in rows]
-    for column in map(str, frame.columns):
+    for column in names:
         _check_column(column, [row.get(column) for row in filled], features, field)
     return filled
 

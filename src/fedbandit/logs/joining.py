@@ -40,7 +40,7 @@ class Joiner:
     ) -> None:
         self._tally, self._window, self._default = tally, window, default_reward
         self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
-        self._settled: OrderedDict[str, None] = OrderedDict()
+        self._settled: OrderedDict[str, str] = OrderedDict()  # what another reward of it is
         self._numbers, self._agent = 0, ""
         self.head: Opened | None = None
 
@@ -71,7 +71,7 @@ class Joiner:
         try:
             make, numbers = _checked(record, self._agent)
         except ValueError as error:
-            self._remember(record.id)
+            self._remember(record.id, "the reward of a decision that is left out")
             self._tally.skip(str(error), f"{place}, id {record.id}")
             return
         self._numbers += numbers
@@ -80,8 +80,7 @@ class Joiner:
     def _reward(self, record: Rewarded, place: str) -> Iterator[Event]:
         found = self._waiting.pop(record.id, None)
         if found is None:
-            known = record.id in self._settled
-            reason = "a second reward" if known else "a reward for a decision of another log"
+            reason = self._settled.get(record.id, "a reward for a decision of another log")
             self._tally.skip(reason, f"{place}, id {record.id}")
             return
         self._settle(record.id, found)
@@ -106,10 +105,10 @@ class Joiner:
 
     def _settle(self, name: str, found: _Waiting) -> None:
         self._numbers -= found.numbers
-        self._remember(name)
+        self._remember(name, "a second reward")
 
-    def _remember(self, name: str) -> None:
-        self._settled[name] = None
+    def _remember(self, name: str, another: str) -> None:
+        self._settled[name] = another
         if len(self._settled) > self._window:
             self._settled.popitem(last=False)
 
@@ -140,7 +139,7 @@ def _checked(record: Decided, agent: str) -> "tuple[partial[Event], int]":
         agent=record.agent or agent,
         time=record.time,
         version=record.version,
-        own=_one_each(record.own, many),
+        own=_probabilities(record.own, many),
         means=_one_each(record.means, many),
     )
     return make, 0 if arms is None else arms.size
@@ -156,6 +155,13 @@ def _matrix(rows: list[list[float]]) -> Array:
     if not np.isfinite(matrix).all():
         raise ValueError("arms that are not finite")
     return matrix
+
+
+def _probabilities(given: list[float] | None, many: int) -> Array | None:
+    found = _one_each(given, many)
+    if found is not None and not (found.min() >= 0.0 and abs(float(found.sum()) - 1.0) <= 1e-6):
+        raise ValueError("probabilities of the agent's own that do not add up to 1")
+    return found
 
 
 def _one_each(given: list[float] | None, many: int) -> Array | None:

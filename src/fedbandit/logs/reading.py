@@ -1,19 +1,23 @@
 """Read logs: files to events, one at a time, in bounded memory."""
 
 from collections.abc import Callable, Iterator
+from math import isfinite
 from pathlib import Path
 
 import msgspec
 
 from fedbandit.core.checks import whole
-from fedbandit.errors import DataError, complaint, missing_extra
+from fedbandit.errors import DataError, InvalidParameter, complaint, missing_extra
 from fedbandit.logs.event import Event, Tally
 from fedbandit.logs.files import PARQUET, Sources, files_of, lines_of
 from fedbandit.logs.joining import WINDOW, Joiner
 from fedbandit.logs.records import FORMAT, Opened, Record, record_in
 
 _KINDS = "lines of JSON with decisions and rewards, or their Parquet"
-_CONVERT = "Convert other logs first: fedbandit log convert FILE --out NEW."
+_CONVERT = (
+    "Convert other logs first: fedbandit log convert FILE --from FORMAT --out NEW, with vw or "
+    "personalizer as FORMAT."
+)
 
 
 class read:  # noqa: N801 - called like a function, iterated like a file
@@ -36,7 +40,12 @@ class read:  # noqa: N801 - called like a function, iterated like a file
     ) -> None:
         self._files = files_of(logs)
         self._window = whole("window", window, least=1)
-        self._default, self._progress = default_reward, progress
+        self._progress = progress
+        if default_reward is not None and not isfinite(default_reward):
+            fix = "Give a number, or None to leave decisions without a reward out."
+            told = complaint("default_reward", got=default_reward, expected="finite", fix=fix)
+            raise InvalidParameter(told)
+        self._default = default_reward
         self.tally, self.head = Tally(), _first_head(self._files)
 
     def __iter__(self) -> Iterator[Event]:
@@ -44,6 +53,8 @@ class read:  # noqa: N801 - called like a function, iterated like a file
         joiner = Joiner(tally, window=self._window, default_reward=self._default)
         for path in self._files:
             for record, place in self._records(path, tally):
+                if type(record) is Opened:
+                    _checked(path, record)
                 yield from joiner.take(record, place)
         yield from joiner.end()
 

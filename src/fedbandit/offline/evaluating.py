@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,8 @@ class _Source:
         self._events: Sequence[Event] | None = None
         if isinstance(logs, Sequence) and logs and isinstance(logs[0], Event):
             self._events = logs  # type: ignore[assignment]
+            for event in logs:
+                _check_event(event)
         else:
             self._reader = read(
                 logs,  # type: ignore[arg-type]
@@ -98,6 +101,23 @@ class _Source:
                 yield event
         if self._events is None:
             self.tally = self._reader.tally
+
+
+def _check_event(event: Any) -> None:
+    """Raise DataError unless an event makes sense; those of files were checked on reading."""
+    if not isinstance(event, Event):
+        fix = "Give events alone, or the paths of files."
+        got = f"a {type(event).__name__} among events"
+        raise DataError(complaint("logs", got=got, expected="events", fix=fix))
+    for name, good, expected in (
+        ("probability", 0.0 < event.probability <= 1.0, "above 0, at most 1"),
+        ("chosen", 0 <= event.chosen < event.choices, "the index of one of its arms"),
+        ("reward", isfinite(event.reward), "a finite number"),
+    ):
+        if not good:
+            who, fix = f"event {event.id}, {name}", "Correct it, or leave the event out."
+            value = getattr(event, name)
+            raise DataError(complaint(who, got=value, expected=expected, fix=fix))
 
 
 class _First:

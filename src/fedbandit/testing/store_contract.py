@@ -261,6 +261,15 @@ class StoreContract(ProgressContract, TokenContract):
         assert (model.version, model.mass, model.set_back) == (1, 2.5, 4)
         assert (model.groups, model.told) == (3, b"\x00\xff")
 
+    def test_mass_is_scaled_for_one_model_and_its_agents(self, store: Store) -> None:
+        for model in (NEWS, SHOP):
+            store.create(replace(model, mass=8.0), NEWS_STATE)
+            write(store, model, {"a": structs.replace(MERGED, mass=3.0)})
+        with store.lock("news") as locked:
+            locked.past.scale_mass(0.25)
+        assert [each.mass for each in store.models()] == [2.0, 8.0]
+        assert [store.agents(name)["a"].mass for name in ("news", "shop")] == [0.75, 3.0]
+
     def test_groups_are_kept_beside_the_state_and_in_snapshots(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)
         with store.lock("news") as locked:

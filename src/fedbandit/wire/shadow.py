@@ -54,6 +54,8 @@ class ShadowSums(msgspec.Struct, array_like=True, frozen=True):
 def check_shadow(sums: ShadowSums) -> None:
     """Raise InvalidMessage unless some rows can have these sums."""
     rows, loose = sums.rows, _LOOSE
+    if sums.decisions > _MOST:
+        refuse("shadow", f"expected at most {_MOST} decisions")
     if not rows <= sums.rewarded <= sums.decisions:
         refuse("shadow", "expected rows <= rewarded <= decisions")
     if max(sums.paid, sums.chance, sums.apart) > rows:

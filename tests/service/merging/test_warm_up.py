@@ -1,43 +1,73 @@
 """Nothing is compiled inside a transaction: the first upload finds everything ready."""
 
+import json
 import subprocess
 import sys
 
-PROGRAM = """
+import numpy as np
+import pytest
+
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.core.kernels import linalg
-from fedbandit.core.kernels import frequent_directions as shrink
+from tests.service.made_uploads import upload_for
+
+PROGRAM = """
+import json, sys
+import fedbandit as fb
+from fedbandit import wire
 from fedbandit.core.kernels.compiler import COMPILES, Kernel
-from fedbandit.service.merging import evidence
 from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.models.model import Served, new_model, server_at
 from fedbandit.service.merging.warm_up import merge_once
-from tests.service.made_uploads import sync_for
 
 def compiled():
-    kernels = {**vars(linalg), **vars(shrink), **vars(evidence)}.items()
-    kernels = {name: each for name, each in kernels if isinstance(each, Kernel)}
-    ready = {name: each.compiled for name, each in kernels.items() if "compiled" in vars(each)}
+    ours = [vars(each) for name, each in sys.modules.items() if name.startswith("fedbandit.")]
+    kernels = {each for names in ours for each in names.values() if isinstance(each, Kernel)}
+    ready = {each.__name__: each.compiled for each in kernels if "compiled" in vars(each)}
     return {name: len(each.signatures) for name, each in ready.items()}
 
+kind, params, uploads = json.load(sys.stdin)
+recipe = fb.RECIPES[kind](**params)
 assert not compiled()
 merge_once()
 before = compiled()
-for recipe in (fb.FSCLB(dimension=9, sketch_size=5, agents=1), fb.FedLinUCB(dimension=9, agents=1)):
-    server = recipe.server()
-    for seed in range(3):
-        sync = wire.decode_sync(wire.encode_sync(sync_for(recipe, seed)))
-        check_sync(Served(new_model("news", recipe)[0], recipe), sync)
-        merge(recipe, server, [sync.upload] * (1 + seed))
-        server = server_at(recipe, wire.encode(server.download()))
-print(compiled() == before and ("evidence" in before) == COMPILES)
+server = recipe.server()
+for number, upload in enumerate(uploads, start=1):
+    upload = wire.decode(bytes.fromhex(upload))
+    sent = wire.encode_sync(wire.Sync(wire.fingerprint(recipe), bytes(16), number, upload))
+    sync = wire.decode_sync(sent)
+    check_sync(Served(new_model("news", recipe)[0], recipe), sync)
+    merge(recipe, server, [sync.upload] * number)
+    wire.encode(server.download())
+    server = server_at(recipe, wire.encode(server.whole()))
+print(sorted(set(compiled().items()) - set(before.items())), bool(before) == COMPILES)
 """
 
 
-def test_the_first_merge_finds_everything_compiled() -> None:
+def lean_upload(recipe: fb.Recipe, seed: int) -> fb.Upload:
+    """Return what an agent of FSCLB.lean sends of a few observations."""
+    agent, rng = recipe.agent(0), np.random.default_rng(seed)
+    for arm in rng.standard_normal((6, recipe.dimension)) / recipe.dimension:
+        agent.observe(arm, float(rng.uniform(-1, 1)))
+    return agent.collect()
+
+
+@pytest.mark.parametrize(
+    ("kind", "params"),
+    [("FSCLB", {"sketch_size": 5}), ("FedLinUCB", {}), ("FSCLB.lean", {})],
+)
+def test_the_first_merge_finds_everything_compiled(kind: str, params: dict[str, int]) -> None:
+    asked = {"dimension": 9, "agents": 1, **params}
+    recipe = fb.RECIPES[kind](**asked)
+    make = lean_upload if kind == "FSCLB.lean" else upload_for
+    uploads = [wire.encode(make(recipe, seed)).hex() for seed in range(3)]
     said = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps([kind, asked, uploads]),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
-    assert said.stdout == "True\n"
+    assert said.stdout == "[] True\n"

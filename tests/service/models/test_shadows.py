@@ -15,6 +15,7 @@ from fedbandit import wire
 from fedbandit.cli import main
 from fedbandit.errors import InvalidMessage
 from fedbandit.offline.shadow import Seen, ShadowScore, shadow_report
+from fedbandit.service.board.shadows import fleet_sentence
 from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.models.shadows import added_up, fleet_shadow
 from fedbandit.service.storage.opening import open_store
@@ -177,6 +178,53 @@ def test_relays_pass_on_the_sum_over_their_agents() -> None:
     expected = scored([(0, 0.5, 0.5, 1.0)] * 10).sums()
     assert total is not None
     assert close(msgspec.structs.astuple(total), msgspec.structs.astuple(expected))
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"decisions": 2**53}, {"doubt": 1e150}, {"gain_squares": 1e150}, {"weight_squares": 1e150}],
+)
+def test_agents_below_a_relay_cannot_stop_it_by_what_they_tell(lie: dict[str, float]) -> None:
+    """Each may be just what is taken above, and their sum is more."""
+    tree = Tree(fb.FedLinUCB(dimension=3, agents=4), [1, 1], 3)
+    liar = msgspec.structs.replace(GOOD, **lie)
+    for leaf, sums in zip(tree.leaves, (liar, GOOD, liar), strict=True):
+        leaf.observe(np.eye(3)[0], 1.0)
+        leaf.learner.flush()
+        box = leaf.learner.outbox.next_in_flight(leaf.learner.packed)
+        assert box.in_flight is not None
+        sync = wire.Sync(leaf.learner.fingerprint, box.life, 1, box.in_flight, shadow=sums)
+        leaf.link.exchange("sync", wire.encode_sync(sync))
+    for relay in reversed(tree.relays):
+        relay.let_wait()
+        relay.pass_on()
+    assert tree.root.server.count == 3
+    assert tree.root.store.shadows(MODEL) == [GOOD]
+
+
+def test_no_single_agent_makes_a_fleet_safe_to_switch() -> None:
+    """Nine whose rule is better than the model, and one that has seen wonders."""
+    model = new_model("m", RECIPE, limits=wire.Limits(arm_norm=1.0, reward=1.0, count=10))[0]
+    worse = scored([(1, 0.5, 0.5, float(k % 3 > 0)) for k in range(300)]).sums()
+    wonders = msgspec.structs.replace(
+        GOOD, decisions=10**4, rewarded=10**4, rows=10**4, paid=10**4, chance=10**4,
+        gain=2e4, gain_squares=4e4, weight=1e4, weight_squares=1e4,
+    )  # fmt: skip
+    check_shadow(wonders)
+    assert shadow_report(wonders).safe
+    assert not shadow_report(added_up([worse] * 9) or GOOD).safe
+    found = fleet_shadow(model, [worse] * 9 + [wonders])
+    assert found is not None
+    assert found.decisive
+    assert not found.together.safe
+    assert "rests on one agent alone" in fleet_sentence(found)
+    alone = fleet_shadow(model, [wonders])
+    assert alone is not None
+    assert alone.together.safe
+    both = fleet_shadow(model, [wonders] * 2)
+    assert both is not None
+    assert both.together.safe
+    assert not both.decisive
 
 
 def test_what_a_device_says_is_what_the_coordinator_shows(

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from msgspec import structs
 from numpy.testing import assert_allclose
 
 import fedbandit as fb
@@ -20,6 +21,7 @@ from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive
 from fedbandit.service.models.history import LOOSE, History, Snapshot, superfluous
 from fedbandit.service.models.model import Served, new_model, recipe_of, server_at
+from fedbandit.service.models.quotas import Quotas
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.storage.contract import Locked
 from tests.testing.memory_store import MemoryStore, Place
@@ -258,3 +260,57 @@ def test_large_states_are_kept_less_often() -> None:
     assert len(superfluous(big, History(), now=6.0)) == 4
     huge = [Snapshot(i, 0, float(i), 2**30) for i in range(3)]
     assert superfluous(huge, History(), now=3.0) == [0, 1]
+
+
+def test_what_a_forgotten_agent_told_of_shadow_mode_is_gone_too() -> None:
+    model = Model(RECIPES["FSCLB"], OFTEN)
+    model.send("a", 1)
+    with model.locked() as locked:
+        known = locked.merged_uploads(["a"])
+        told = {"a": structs.replace(known["a"], shadow=wire.ShadowSums(5))}
+        version, count = locked.model.version, locked.model.count
+        locked.write(state=locked.state(), version=version, count=count, merged=told)
+    assert model.store.shadows("m") == [wire.ShadowSums(5)]
+    with model.locked() as locked:
+        undo.forget_agent(locked, "a")
+    assert model.store.shadows("m") == []
+
+
+@pytest.mark.parametrize("undone", ["rollback", "span", "agent"])
+def test_what_was_taken_out_makes_no_room_for_the_next_liar(undone: str) -> None:
+    """Shares are of what is left: a lie of a million times the mass does not void the quota."""
+    recipe = fb.FedLinUCB(dimension=D, agents=3)
+    model = Model(recipe, replace(OFTEN, every=1e9))
+    life = iter(range(1, 10**6))
+
+    def send(agent: str, length: float, count: int = 100) -> Outcome:
+        matrix = count / D * length**2 * np.eye(D)
+        upload = fb.Upload(0, fb.Statistics(fb.Gram(matrix), np.zeros(D), count))
+        fresh = next(life)
+        lives = model.store.merged_uploads("m", agent).known
+        sync = wire.Sync(wire.fingerprint(recipe), bytes([fresh]) * 16, 1, upload, lives)
+        return model.committer.commit([CheckedSync(agent, sync, 100)])[0]
+
+    for agent in "abc" * 4:
+        send(agent, 1.0)
+    with model.locked() as locked:
+        locked.past.take_snapshot(0.0)
+        before = locked.model.version
+    send("liar", 1e3, 9_000)
+    with model.locked() as locked:
+        if undone == "rollback":
+            undo.roll_back(locked, before)
+        elif undone == "span":
+            undo.forget_span(locked, after=before, upto=before + 1)
+        else:
+            undo.forget_agent(locked, "liar")
+    with model.locked() as locked:
+        quotas = Quotas(share=0.4)
+        locked.set_rules(limits=locked.model.limits, quotas=quotas, history=locked.model.history)
+    next_one = send("next", 2.0, 1_000)
+    assert isinstance(next_one, Refusal)
+    assert next_one.field == "quota"
+    assert model.store.model("m").mass == pytest.approx(1200.0)
+    assert isinstance(send("a", 1.0), Answer)  # who held a third still may hold more
+    if undone != "agent":
+        assert isinstance(send("liar", 1.0), Refusal)

@@ -18,6 +18,7 @@ def _execute(arguments: Namespace) -> None:
     from fedbandit.errors import DataError
     from fedbandit.lab.analysis.curves import curves
     from fedbandit.lab.analysis.summary import summarise, summary_table
+    from fedbandit.lab.analysis.text import natural
     from fedbandit.lab.runs.records import read_runs
 
     runs = read_runs(arguments.directory)
@@ -25,7 +26,8 @@ def _execute(arguments: Namespace) -> None:
         place = str(arguments.directory / "runs")
         fix = "Give the --out directory of an earlier `fedbandit run SPEC.toml --out DIR`."
         raise DataError(f"table: there are no finished runs in {place!r}. {fix}")
-    rows = summarise(curves(runs))
+    found = summarise(curves(runs))
+    rows = sorted(found, key=lambda row: (natural(row.setting), natural(row.algorithm)))
     table = summary_table(rows, measures=arguments.measures, columns=arguments.columns)
     print(table.markdown if arguments.format == "markdown" else table.latex)
 

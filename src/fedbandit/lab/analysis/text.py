@@ -1,6 +1,7 @@
 """Numbers, shares and estimates as a person reads them."""
 
 import math
+import re
 
 from fedbandit.lab.analysis.statistics import Estimate
 
@@ -52,3 +53,9 @@ def percent_interval(measured: Estimate) -> str:
         return percent(measured.mean)
     low, high = (f"{100 * end:.1f}".replace("-", MINUS) for end in (measured.low, measured.high))
     return f"{percent(measured.mean)} [{low}, {high}]"
+
+
+def natural(text: str) -> list[tuple[int, int | str]]:
+    """Return a sort key that puts d=50 before d=100."""
+    parts = re.split(r"(\d+)", text)
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in parts if part]

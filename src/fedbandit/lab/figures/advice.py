@@ -18,6 +18,7 @@ from fedbandit.lab.figures.panels import ORDER_OF_MAGNITUDE
 from fedbandit.lab.figures.saving import FORMATS, save, spelt
 
 SAME_PLACE = 1.03  # points closer than this on an axis of bytes lie on each other
+ON_WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # lines do not cross a text
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def _spectrum(axes: Axes, advice: Advice) -> None:
         share = next(each.tail for each in advice.prospects if each.sketch_size == size)
         axes.bar(index[tail], values[tail], width=1.0, color=LOOKS["FSCLB"].colour, alpha=0.25)
         text = f"tail at l = {size}: {100 * share:.2g} % of the trace"
-        axes.text(0.97, 0.95, text, transform=axes.transAxes, ha="right", va="top")
+        axes.text(0.97, 0.95, text, transform=axes.transAxes, ha="right", va="top", bbox=ON_WHITE)
     axes.plot(index[shown], values[shown], color="#333333", marker="o", markersize=3, linewidth=1.2)
     for each in advice.prospects:
         axes.axvline(each.sketch_size - 0.5, color="#999999", linewidth=0.8, linestyle=":")
@@ -132,7 +133,7 @@ def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, loo
         if name == LEAN and each.sketch_size == advice.recommendation.sketch_size:
             at = (each.bytes.mean, each.regret.mean)
             axes.plot(*at, "o", markersize=9, markerfacecolor="none", color=look.colour)
-    for text, each in _numbers(line):
+    for text, each in _numbers(line, advice):
         axes.annotate(
             text,
             (each.bytes.mean, each.regret.mean + look.side * reach(each, advice)),
@@ -142,19 +143,25 @@ def _points(axes: Axes, line: Sequence[Measured], advice: Advice, name: str, loo
             va="bottom" if look.side > 0 else "top",
             color=look.colour,
             fontsize=7,
+            bbox=ON_WHITE,
         )
 
 
-def _numbers(line: Sequence[Measured]) -> list[tuple[str, Measured]]:
-    """Return sizes as text and where to write them; sizes that sent as much share a text."""
+def _numbers(line: Sequence[Measured], advice: Advice) -> list[tuple[str, Measured]]:
+    """Return sizes as text and where to write them; sizes too close for two texts share one."""
+    sent = [each.bytes.mean for each in advice.measured if each.bytes.mean > 0.0]
+    close = max(
+        SAME_PLACE, (max(sent) / min(sent)) ** 0.1
+    )  # a tenth of the axis has room for a text
     groups: list[list[Measured]] = []
     for each in line:
-        if groups and each.bytes.mean < SAME_PLACE * groups[-1][0].bytes.mean:
+        if groups and each.bytes.mean < close * groups[-1][-1].bytes.mean:
             groups[-1].append(each)
         elif each.sketch_size not in (None, "auto"):
             groups.append([each])
     return [
-        ("-".join(f"{end.sketch_size}" for end in _both_ends(group)), group[0]) for group in groups
+        ("-".join(f"{end.sketch_size}" for end in _both_ends(group)), group[len(group) // 2])
+        for group in groups
     ]
 
 

@@ -1,7 +1,7 @@
 """Charts for a page: what the figures show, as plotly reads it, to hover, toggle and zoom."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -120,25 +120,32 @@ def spectrum_chart(
 
 
 def trade_charts(panels: Sequence[Panel]) -> list[Chart]:
-    """Return for each panel bytes against regret at the end; what sends nothing is left out."""
+    """Return for each panel bytes against regret at the end; what sends nothing is left out.
+
+    Variants of an algorithm, "FedLinUCB, int8" say, are one entry of the legend; a pointer tells
+    them apart.
+    """
     name, looks = _named([panel.lines for panel in panels])
     charts = []
     for panel in panels:
-        points = tuple(
-            _point(
-                name(each),
-                float(each.final("bytes").mean()) / 1e6,
-                estimate(each.final("regret")).mean,
-                estimate(each.final("regret")).ci95,
-                looks[name(each)].colour,
-            )
-            for each in panel.lines
-            if each.final("bytes").any()
-        )
-        x = _log_axis(points, "x")
+        groups: dict[str, Points] = {}
+        for each in panel.lines:
+            if each.final("bytes").any():
+                whole = name(each)
+                kin = whole.partition(",")[0]
+                group = groups.setdefault(kin, Points(kin, looks[whole].colour, []))
+                groups[kin] = replace(group, points=[*group.points, _end(whole, each)])
+        clouds = tuple(_cloud(group, written=False) for group in groups.values())
+        x = _log_axis(clouds, "x")
         layout = _layout("bytes in both directions, MB", "regret", x=x, unified=False)
-        charts.append(Chart(panel.title, "bytes sent against regret", points, layout))
+        charts.append(Chart(panel.title, "bytes sent against regret", clouds, layout))
     return charts
+
+
+def _end(name: str, each: Curves) -> tuple[str, float, float, float]:
+    regret = estimate(each.final("regret"))
+    half = regret.ci95 if np.isfinite(regret.ci95) else 0.0
+    return name, float(each.final("bytes").mean()), regret.mean, half
 
 
 def point_chart(title: str, groups: Sequence[Points], *, limit: float, note: str) -> Chart:
@@ -146,7 +153,7 @@ def point_chart(title: str, groups: Sequence[Points], *, limit: float, note: str
 
     A dashed line marks the regret that is allowed; the legend has its ``note``.
     """
-    clouds = [_cloud(group) for group in groups if group.points]
+    clouds = [_cloud(group, written=True) for group in groups if group.points]
     x, y = (_log_axis(clouds, name) for name in "xy")
     sent = [each for cloud in clouds for each in cloud["x"]]
     allowed = {
@@ -220,30 +227,19 @@ def _dots(name: str, values: ArrayLike, colour: str, floor: float) -> Trace:
     }
 
 
-def _point(name: str, x: float, y: float, half: float, colour: str) -> Trace:
-    known = bool(np.isfinite(half))
-    return {
-        "x": [float(f"{x:.6g}")],
-        "y": [float(f"{y:.6g}")],
-        "error_y": {"type": "data", "array": [float(f"{half:.6g}")]} if known else {},
-        "name": name,
-        "mode": "markers",
-        "marker": {"color": colour, "size": 11, "line": {"color": "white", "width": 1}},
-        "hovertemplate": "%{x:,.4g} MB, regret %{y:,.4g}",
-    }
-
-
-def _cloud(group: Points) -> Trace:
+def _cloud(group: Points, *, written: bool) -> Trace:
+    """Return points; what they are called is ``written`` above them, or told to a pointer."""
     names, x, y, half = zip(*group.points, strict=True)
     return {
         "x": _rounded([each / 1e6 for each in x]),
         "y": _rounded(y),
         "error_y": {"type": "data", "array": _rounded(half)},
         "text": names,
-        "textposition": "top center",
+        "textposition": "top right",
+        "cliponaxis": False,  # a number beside the topmost point is shown whole
         "textfont": {"color": group.colour, "size": 11},
         "name": group.name,
-        "mode": "markers+text",
+        "mode": "markers+text" if written else "markers",
         "marker": {"color": group.colour, "size": 9, "line": {"color": "white", "width": 1}},
         "hovertemplate": "%{text}: %{x:,.4g} MB, regret %{y:,.4g}",
     }
@@ -275,8 +271,8 @@ def _layout(
     axis = {"gridcolor": FAINT, "linecolor": "#555555", "ticks": "outside", "automargin": True}
     number = {"exponentformat": "SI", "zerolinecolor": FAINT}
     return {
-        "xaxis": {**axis, **number, "title": {"text": across}, **(x or {})},
-        "yaxis": {**axis, **number, "title": {"text": up}, **(y or {})},
+        "xaxis": {**axis, **number, "title": {"text": across, "standoff": 8}, **(x or {})},
+        "yaxis": {**axis, **number, "title": {"text": up, "standoff": 12}, **(y or {})},
         "hovermode": "x unified" if unified else "closest",
         "showlegend": True,
         "legend": {"orientation": "h", "y": -0.3, "yanchor": "top"},

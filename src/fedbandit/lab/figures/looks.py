@@ -1,6 +1,5 @@
 """Names, colours and dashes of lines: an algorithm looks alike in every figure."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +7,7 @@ from itertools import cycle
 from typing import Literal
 
 from fedbandit.lab.analysis.curves import Curves
+from fedbandit.lab.analysis.text import natural
 
 LineStyle = Literal["-"] | tuple[float, Sequence[float]]
 
@@ -30,7 +30,7 @@ LOOKS: Mapping[str, Look] = {
     "FSCLB.lean": Look("#332288", (0, (9.0, 1.5)), 1.7, 4, "*"),
     "FedLinUCB": Look("#0072B2", "-", 2.2, 2, "D"),
     "FedLinUCB (published)": Look("#56B4E9", (0, (4.0, 2.0)), 1.2, 2, "d"),
-    "FSCLB (buffered)": Look("#94346E", (0, (4.0, 1.0, 1.0, 1.0)), 1.2, 2, "8"),
+    "FSCLB (buffered)": Look("#94346E", (0, (4.0, 1.0, 1.0, 1.0)), 1.2, 2, "+"),
     "Random": Look("#7A7A7A", (0, (1.0, 1.5)), marker="x"),
     "AsyncLinUCB": Look("#009E73", (0, (6.0, 1.5)), marker="^"),
     "DisLinUCB": Look("#CC79A7", (0, (6.0, 1.5, 1.0, 1.5)), marker="v"),
@@ -38,14 +38,17 @@ LOOKS: Mapping[str, Look] = {
     "Centralised": Look("#000000", (0, (2.0, 1.0)), marker="P"),
     "SOFUL": Look("#882255", (0, (8.0, 2.0, 2.0, 2.0)), marker="<"),
     "CBSCFD": Look("#44AA99", (0, (5.0, 1.0, 1.0, 1.0)), marker=">"),
-    "buffered": Look("#A6761D", (0, (7.0, 2.0)), marker="p"),
-    "averaged": Look("#AA4499", (0, (2.0, 2.0)), marker="h"),
+    "buffered": Look("#A6761D", (0, (7.0, 2.0)), marker="s"),
+    "averaged": Look("#AA4499", (0, (2.0, 2.0)), marker="v"),
     "corrected": Look("#117733", (0, (4.0, 1.0, 2.0, 1.0)), marker="X"),
     "VowpalWabbit": Look("#1B4965", (0, (1.0, 1.0, 4.0, 1.0)), marker="1"),
     "MABWiser": Look("#B5179E", (0, (3.0, 3.0)), marker="2"),
     "ContextualBandits": Look("#7F5539", (0, (10.0, 3.0)), marker="3"),
 }
-"""Every algorithm of the package; the same in curves, sweeps, frontier and advice."""
+"""Every algorithm of the package; the same in curves, sweeps, frontier and advice.
+
+Markers differ among what is drawn together; "buffered" to "corrected" are in the frontier alone.
+"""
 
 OTHER_DASHES: tuple[LineStyle, ...] = (
     (0, (1.0, 1.2)),
@@ -150,9 +153,3 @@ def rank(each: Curves) -> tuple[bool, int, list[tuple[int, int | str]], bool, st
         not each.radius.startswith("tuned"),
         each.radius,
     )
-
-
-def natural(text: str) -> list[tuple[int, int | str]]:
-    """Return a sort key that puts d=50 before d=100."""
-    parts = re.split(r"(\d+)", text)
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in parts if part]

@@ -14,8 +14,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fedbandit.lab.analysis.curves import Curves
 from fedbandit.lab.analysis.statistics import band, log_band
+from fedbandit.lab.analysis.text import natural
 from fedbandit.lab.figures.layout import add_legend, handles, leftmost, shade, sheet, style
-from fedbandit.lab.figures.looks import Look, looks_of, namer, natural, rank
+from fedbandit.lab.figures.looks import Look, looks_of, namer, rank
 from fedbandit.lab.figures.saving import FORMATS, in_millions, save, spelt
 
 ORDER_OF_MAGNITUDE = 10.0

@@ -11,8 +11,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 
 from fedbandit.lab.analysis.curves import Curves
 from fedbandit.lab.analysis.statistics import Estimate, estimate
+from fedbandit.lab.analysis.text import natural
 from fedbandit.lab.figures.layout import add_legend, handles, leftmost, sheet, style
-from fedbandit.lab.figures.looks import Look, looks_of, natural
+from fedbandit.lab.figures.looks import Look, looks_of
 from fedbandit.lab.figures.panels import ORDER_OF_MAGNITUDE
 from fedbandit.lab.figures.saving import spelt
 

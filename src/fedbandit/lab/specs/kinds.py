@@ -99,8 +99,12 @@ def _find(catalogue: Mapping[str, Callable[..., Any]], kind: str, *, place: str)
         ) from error
     factory = getattr(module, name, None)
     if not callable(factory):
-        public = [each for each in vars(module) if not each.startswith("_")]
-        raise unknown(f"{place}.kind, name in {module_name}", name, public)
+        own = [
+            each
+            for each, value in vars(module).items()
+            if callable(value) and getattr(value, "__module__", "") == module.__name__
+        ]
+        raise unknown(f"{place}.kind, name in {module_name}", name, own)
     _travels_by_value(module)
     return Found(factory, _digest(module))
 

@@ -31,6 +31,7 @@ def shadow_view(model: Model, agents: Mapping[str, MergedUploads]) -> dict[str, 
         "agents": found.agents,
         "safe": found.safe,
         "left_out": found.left_out,
+        "decisive": found.decisive,
         "together": asdict(found.together),
         "sentence": fleet_sentence(found),
         "listed": [
@@ -52,6 +53,8 @@ def fleet_sentence(found: FleetShadow) -> str:
     told = told.replace("The agent agrees", "the model agrees").replace("Too little", "too little")
     if together.basis != "none":
         told += f" By their own decisions alone, {found.safe} of {found.agents} would say so."
+    if found.decisive:
+        told += " That it would be rests on one agent alone, which may be wrong or lie."
     if found.left_out:
         told += f" Left out: {found.left_out} that told of more than the limits allow."
     return told

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from fedbandit.core.memory.lossy.fitted import Fitted
-from fedbandit.core.memory.lossy.summary import LossyRows
+from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.memory.triangle import Triangle
@@ -123,6 +123,22 @@ def exceeded_share(
     return Exceeded(reason, SHARE_SECONDS)
 
 
+def share_left(
+    quotas: Quotas, *, dimension: int, agents: int, left: float, count: int, total: float
+) -> float:
+    """Return by how much to scale every mass once something was taken out of a model.
+
+    ``left`` is the mass of what is left, of ``count`` observations, ``total`` the model's so far.
+    Shares of the model stay what they were, and what was taken out no longer makes room for more.
+    Where so little is left that a share of it has no room for what agents may begin with, all
+    stays as it is: they would wait for each other for ever.
+    """
+    share = min(1.0, 5.0 / agents) if quotas.share is None else quotas.share
+    if not 0.0 < left < total or count * share < FREE * dimension:
+        return 1.0
+    return left / total
+
+
 def mass_of(summary: object) -> float:
     """Return what a summary adds to the trace of V."""
     match summary:
@@ -133,6 +149,8 @@ def mass_of(summary: object) -> float:
         case LossyRows() | Fitted() as lossy:
             trace = float(np.vdot(lossy.rows, lossy.rows))
             return lossy.weight * trace + float(lossy.bound.sum())
+        case LossyGram() as whole:
+            return whole.weight * float(whole.matrix.trace()) + float(whole.bound.sum())
         case _:
             raise TypeError(f"no mass of a {type(summary).__name__}")
 

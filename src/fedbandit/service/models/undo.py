@@ -37,7 +37,7 @@ from fedbandit.service.models.history import (
     superfluous,
 )
 from fedbandit.service.models.model import recipe_of, server_at
-from fedbandit.service.models.quotas import NOTHING_SPENT
+from fedbandit.service.models.quotas import NOTHING_SPENT, mass_of, share_left
 from fedbandit.service.storage.contract import Locked
 
 _TOGETHER = 64  # parts that are merged by one shrink
@@ -105,7 +105,9 @@ def roll_back(locked: Locked, version: int) -> None:
     empty = wire.encode(recipe.server().whole())
     states = {number: groups.get(number, empty) for number in past.groups()}
     opened = {number: server_at(recipe, each) for number, each in states.items()}
-    _put(locked, recipe, server_at(recipe, state).statistics, groups=opened)
+    statistics = server_at(recipe, state).statistics
+    _put(locked, recipe, statistics, groups=opened)
+    _scale_mass(locked, recipe, statistics)
 
 
 def forget_agent(locked: Locked, agent: str) -> Forgotten:
@@ -135,9 +137,10 @@ def forget_agent(locked: Locked, agent: str) -> Forgotten:
         loose=0,
         rewards=0,
         reward_total=0.0,
+        shadow=None,
     )
-    mass = max(0.0, locked.model.mass - known.mass)
     whole, groups = _rebuilt(locked, recipe)
+    mass = max(mass_of(whole.summary) if known.mass else 0.0, locked.model.mass - known.mass)
     _put(locked, recipe, whole, groups=groups, merged={agent: blank}, mass=mass)
     return Forgotten(gone, known.observations - gone)
 
@@ -163,6 +166,7 @@ def forget_span(locked: Locked, *, after: int, upto: int) -> int:
     past.drop_parts(None, after=after, upto=upto)
     whole, groups = _rebuilt(locked, recipe)
     _put(locked, recipe, whole, groups=groups)
+    _scale_mass(locked, recipe, whole)
     return model.count - whole.count
 
 
@@ -197,6 +201,21 @@ def _put(
         set_back=version,
         told=told,
     )
+
+
+def _scale_mass(locked: Locked, recipe: Recipe, left: Statistics) -> None:
+    """Let what was taken out weigh no more in the shares of agents."""
+    model = locked.model
+    share = share_left(
+        model.quotas,
+        dimension=recipe.dimension,
+        agents=recipe.agents,
+        left=mass_of(left.summary),
+        count=left.count,
+        total=model.mass,
+    )
+    if share < 1.0:
+        locked.past.scale_mass(share)
 
 
 def opened_groups(recipe: Recipe, locked: Locked) -> dict[int, Server]:

@@ -18,7 +18,7 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, Refused
 from fedbandit.service.models.model import server_at
-from fedbandit.service.models.shadows import added_up, is_believed
+from fedbandit.service.models.shadows import told_above
 from fedbandit.service.relay.relayed import Relayed, read_relayed
 from fedbandit.service.storage.contract import Locked, Store
 
@@ -98,8 +98,7 @@ class RelaySender:
         self._due, self._all_at = True, self._clock() + self._wait
         self._sent = box.life, box.sequence
         fingerprint = wire.fingerprint(self._recipe)
-        shadows = self._store.shadows(self._model)
-        told = added_up(each for each in shadows if is_believed(locked.model, each))
+        told = told_above(locked.model, self._store.shadows(self._model))
         sync = wire.Sync(fingerprint, box.life, box.sequence, upload, box.born or 0, shadow=told)
         return SyncRequest(sync.sequence, wire.encode_sync(sync), new)
 

@@ -231,6 +231,10 @@ class Past(Protocol):
         """
         ...
 
+    def scale_mass(self, share: float) -> None:
+        """Multiply the mass of the model, and that of every agent, by ``share``."""
+        ...
+
     def add_progress(self, at: float, progress: Progress) -> None:
         """Add to the sums of the minute that a time lies in (see ``models.progress``)."""
         ...

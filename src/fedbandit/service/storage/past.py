@@ -158,6 +158,11 @@ class SqlPast:
             which, values = f"{which} AND last <= ?", [*values, upto]
         self._run(f"DELETE FROM parts WHERE {which}", values)
 
+    def scale_mass(self, share: float) -> None:
+        """Multiply the mass of the model and of its agents."""
+        for table, name in (("models", "name"), ("agents", "model")):
+            self._run(f"UPDATE {table} SET mass = mass * ? WHERE {name} = ?", (share, self._name))
+
     def add_progress(self, at: float, progress: Progress) -> None:
         """Add to the sums of a minute."""
         add_minute(self._session, self._name, at, progress)
