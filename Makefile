@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: quickstart demo test test-browser test-engines notebooks site dist open-bandit bench chaos load clean
+.PHONY: quickstart demo test test-browser test-engines notebooks site dist open-bandit bench chaos load sidecar clean
 
 quickstart: .venv/ready ## coordinator, three agents, sidecar and board on this machine
 	$(BIN)/fedbandit quickstart
@@ -62,6 +62,9 @@ chaos: .venv/ready ## the fault and fuzz suites in full, about half an hour
 
 load: .venv/ready ## a coordinator against an echo, 10,000 agents; MINUTES=30 soaks it afterwards
 	$(BIN)/python -m benchmarks.load --minutes $(or $(MINUTES),0)
+
+sidecar: .venv/ready ## a sidecar's latency against bare endpoints that parse the same JSON
+	$(BIN)/python -m benchmarks.sidecar
 
 open-bandit: ## our estimates beside obp's on the Open Bandit Dataset's sample, in .venv-obp
 	$(PYTHON) -m venv .venv-obp

@@ -20,9 +20,9 @@ with atheris.instrument_imports(include=["fedbandit.wire", "fedbandit.service"])
     from fedbandit import wire
     from fedbandit.errors import InvalidMessage
     from fedbandit.service.merging.merge import merge
-    from fedbandit.service.merging.validation import check_sync
     from fedbandit.service.models.model import Served, new_model, server_at
     from fedbandit.service.refusal import Refusal
+    from fedbandit.service.validation.upload import check_sync
 
 import numpy as np
 

@@ -45,7 +45,7 @@ def is_at(handle: int, path: Path) -> bool:
     return is_file(os.fstat(handle), path)
 
 
-def is_file(file: os.stat_result, path: Path) -> bool:
+def is_file(file: os.stat_result, path: str | Path) -> bool:
     """Return whether a file, by what ``fstat`` said of it, has this name."""
     try:
         return os.path.samestat(file, os.stat(path))

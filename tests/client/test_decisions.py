@@ -1,7 +1,10 @@
 """Deciding and rewarding: what is chosen, what is counted, what is refused."""
 
+import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -79,6 +82,58 @@ def test_a_reward_is_counted_once() -> None:
         with pytest.raises(UnknownDecision, match="'nobody'"):
             agent.reward("nobody", 1.0)
         assert agent.status().pending == 1
+
+
+def test_a_reward_at_once_is_the_same_reward(tmp_path: Path) -> None:
+    twins = Twin(LAZY), Twin(LAZY)
+    for twin, at_once in zip(twins, (False, True), strict=True):
+        rng = np.random.default_rng(2)
+        with joined_to(twin, state_dir=tmp_path / str(at_once)) as agent:
+            for _ in range(20):
+                decision = agent.decide(rng.standard_normal((4, D)))
+                value = float(rng.normal())
+                if not at_once:
+                    agent.reward(decision.id, value)
+                while at_once and not agent.reward_at_once(decision.id, value):
+                    time.sleep(0.001)  # the background thread was just learning
+            with pytest.raises(SettledDecision):
+                agent.reward_at_once(decision.id, 1.0)
+            assert agent.status().rewards == 20
+            assert agent.sync(everything=True)
+    np.testing.assert_array_equal(twins[0].server.moment, twins[1].server.moment)
+
+
+def test_a_reward_that_would_wait_for_the_disk_is_not_given_at_once(tmp_path: Path) -> None:
+    with joined_to(Twin(LAZY), state_dir=tmp_path, durability="machine") as agent:
+        decision = agent.decide(np.eye(D))
+        assert not agent.reward_at_once(decision.id, 1.0)
+        assert (agent.status().open, agent.status().rewards) == (1, 0)
+        agent.reward(decision.id, 1.0)
+        assert (agent.status().open, agent.status().rewards) == (0, 1)
+
+
+def test_a_reward_that_would_wait_for_another_thread_is_not_given_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushing, go_on, flush = Event(), Event(), os.fsync
+
+    def slow_disk(handle: int) -> None:
+        flushing.set()
+        assert go_on.wait(30.0)
+        flush(handle)
+
+    with joined_to(Twin(LAZY), state_dir=tmp_path) as agent:
+        first, second = agent.decide(np.eye(D)), agent.decide(np.eye(D))
+        agent.reward(first.id, 1.0)
+        with monkeypatch.context() as patched, ThreadPoolExecutor() as threads:
+            patched.setattr(os, "fsync", slow_disk)
+            delivering = threads.submit(agent.sync, everything=True)
+            assert flushing.wait(30.0)
+            assert not agent.reward_at_once(second.id, 1.0)
+            go_on.set()
+            assert delivering.result()
+        assert agent.status().rewards == 1
+        agent.reward(second.id, 1.0)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, "x", "1", None, 1e9])

@@ -18,6 +18,7 @@ class Holder:
     slices: int
     passed: Callable[["Holder"], None]
     rank: int = 0
+    expected: bool = False
     fails: bool = field(default=False)
 
     def pass_on(self) -> bool:
@@ -62,6 +63,22 @@ def test_each_slice_waits_for_one_of_every_other_address_at_most(
     places = [place for place, address in enumerate(order) if address == "mine"]
     gaps = [b - a - 1 for a, b in zip([-1, *places], places, strict=False)]
     assert max(gaps) <= len({address for address, _, rank in others if not rank})
+
+
+def test_an_expected_one_waits_for_one_other_slice_at_most() -> None:
+    async def run() -> list[str]:
+        order, slices = list[str](), Slices()
+        for number in range(20):
+            name = f"stranger {number}"
+            slices.add(Holder(name, 5, lambda each: order.append(each.address)), name)
+        mine = Holder("mine", 3, lambda each: order.append(each.address), expected=True)
+        slices.add(mine, "mine")
+        while len(order) < 103:
+            await asyncio.sleep(0)
+        return order
+
+    order = asyncio.run(run())
+    assert order[:6].count("mine") == 3
 
 
 def test_those_that_come_anew_do_not_keep_others_waiting_for_ever() -> None:

@@ -14,7 +14,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedbandit.client.decisions import Basis, Decision, Place, places_of
+from fedbandit.client.decisions import Basis, Decision, Place, decision_of, places_of
 from fedbandit.client.delivery.background import BackgroundThread
 from fedbandit.client.delivery.delivery import Delivery
 from fedbandit.client.explaining import Explanation, explain
@@ -107,45 +107,29 @@ class ConnectedAgent:
         """
         self._check_open()
         given, encoded = self._read(arms, context, actions)
-        policy, rule, chance = self._state.policy, self.recipe.parts.choice, self._state.chance
         ids = (None,) * len(given) if encoded is None else encoded.ids
         offered = offered_of(len(given), ids, exclude)
         shadow = baseline_of(baseline, baseline_probability, ids, offered)
+        many = 1 if top == 1 else whole("top", top, least=1, most=None if shadow is None else 1)
+        policy, rule, chance = self._state.policy, self.recipe.parts.choice, self._state.chance
+        number = self._numbers.__next__
         made, chosen = picks(
-            rule,
-            policy,
-            given,
-            chance=chance,
-            number=self._numbers.__next__,
-            offered=offered,
-            top=1 if top == 1 else whole("top", top, least=1, most=None if shadow is None else 1),
+            rule, policy, given, chance=chance, number=number, offered=offered, top=many
         )
-        first = made[0]
-        if len(first.offered) < len(given):
-            chosen = with_all_arms(policy, given, first.index)
-        name = f"{self._run}-{first.number}" if id is None else id
+        if len(made[0].offered) < len(given):
+            chosen = with_all_arms(policy, given, made[0].index)
+        name = f"{self._run}-{made[0].number}" if id is None else id
         places = places_of(name, made, ids)
         if shadow is not None:
             places = (Place(name, shadow.index, shadow.probability, ids[shadow.index]),)
         self._record(places, made, chosen.arms, active=not defer, named=id is not None)
         mean, bonus = scores(policy, chosen)
-        version, arms_shown = self._state.version, chosen.arms
+        version, shown = self._state.version, chosen.arms
         self._notes.decided(
-            Made(places, made, arms_shown, mean, bonus, encoded, not defer, shadow, version)
+            Made(places, made, shown, mean, bonus, encoded, not defer, shadow, version)
         )
-        return Decision(
-            name,
-            places[0].index,
-            mean,
-            bonus,
-            places[0].probability,
-            first.probabilities,
-            estimated=not rule.exact,
-            action=places[0].action,
-            places=places,
-            preferred=None if shadow is None else first.index,
-            basis=Basis(policy, rule, chance, first, chosen.arms, encoded),
-        )
+        basis = Basis(policy, rule, chance, made[0], shown, encoded)
+        return decision_of(places, mean, bonus, basis, shadow=shadow is not None)
 
     def _read(
         self, arms: ArrayLike | SparseLike | Encoded | None, context: object, actions: object

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from fedbandit.client.slate import Pick
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.parts.choice import Choice, Policy
@@ -27,8 +29,7 @@ The latest ones; a journal keeps as many. At 128 characters each that is half a 
 _ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._~:-]{1,128}")  # . and .. vanish from a URL's path
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class Place(msgspec.Struct, frozen=True, eq=False):
     """The arm in one place of a decision: give its reward under ``id`` if it was looked at.
 
     ``probability``: of this arm in this place, given the places above.
@@ -40,8 +41,7 @@ class Place:
     action: str | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Basis:
+class Basis(msgspec.Struct, frozen=True, eq=False):
     """What a decision was made with: policy, rule, arms, and the pick of its first place.
 
     ``encoded``: the names behind the arms, if features were given by name.
@@ -93,6 +93,29 @@ def places_of(name: str, made: Sequence["Pick"], ids: Sequence[str | None]) -> t
             ids[pick.index],
         )
         for k, pick in enumerate(made)
+    )
+
+
+def decision_of(
+    places: tuple[Place, ...], mean: Array, bonus: Array, basis: Basis, *, shadow: bool
+) -> Decision:
+    """Return the decision that was made: its places, the scores of all arms, and its basis.
+
+    ``shadow``: the arm in its place is the baseline's.
+    """
+    first = places[0]
+    return Decision(
+        first.id,
+        first.index,
+        mean,
+        bonus,
+        first.probability,
+        basis.pick.probabilities,
+        estimated=not basis.rule.exact,
+        action=first.action,
+        places=places,
+        preferred=basis.pick.index if shadow else None,
+        basis=basis,
     )
 
 

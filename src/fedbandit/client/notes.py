@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from fedbandit.client.decisions import Place
@@ -25,8 +26,7 @@ class Baseline:
     probability: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class Made(msgspec.Struct, frozen=True, eq=False):
     """A decision as it was made: places, picks, arms, scores, and what the arms were made of."""
 
     places: Sequence[Place]

@@ -1,9 +1,9 @@
 """Which arms are played, in which places: one or several, some of the arms left out."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import nan
 
+import msgspec
 import numpy as np
 
 from fedbandit.core.checks import arms_not_finite
@@ -13,8 +13,7 @@ from fedbandit.core.parts.choice import Choice, Chosen, Policy
 from fedbandit.errors import InvalidParameter, complaint
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pick:
+class Pick(msgspec.Struct, frozen=True, eq=False):
     """The arm in one place: its index, and the probability of every arm (K) for this place.
 
     ``number`` is that of the choice, ``offered`` the indices that there were to choose from.

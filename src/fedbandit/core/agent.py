@@ -5,33 +5,33 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isfinite, isnan
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedbandit.core.checks import (
-    checked_arm,
     checked_arms,
     checked_batch,
     checked_reward,
     checked_rewards,
-    never_shown,
     too_large,
     wrong_kind,
 )
 from fedbandit.core.kernels.linalg import Array, fits
-from fedbandit.core.kernels.sparse import SparseArms, SparseLike
+from fedbandit.core.kernels.sparse import SparseLike
 from fedbandit.core.kernels.ucb import Integers
 from fedbandit.core.memory.contract import Pending, Reading
 from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.messages import Collect, Download, Message, Upload
-from fedbandit.core.parts.choice import Chosen, Policy
+from fedbandit.core.parts.choice import Policy
+from fedbandit.core.parts.last_choice import LastChoice
 from fedbandit.core.parts.radius import Evidence
 from fedbandit.core.playing import Stretch, play_drawn, play_tape, plays_tapes
 from fedbandit.core.saved import (
+    BASE,
     State,
     array,
     check_owner,
@@ -41,6 +41,8 @@ from fedbandit.core.saved import (
     part,
     rewards,
     rewards_entry,
+    statistics_entries,
+    statistics_in,
     under,
 )
 from fedbandit.core.statistics import NO_ESTIMATES, Base, RunningRewards, Statistics
@@ -74,9 +76,7 @@ class Agent:
         self._choose, self._learns = recipe.parts.choice.choose, recipe.parts.choice.learns
         self._plays_tapes = plays_tapes(recipe.parts)
         self._threshold = recipe.parts.trigger.threshold(0)  # the same for all counts if so
-        self.index, self._decisions, self._chosen_at = index, 0, 0
-        self._chosen: Chosen | None = None
-        self._chosen_with: Policy | None = None
+        self.index, self._decisions, self._last = index, 0, LastChoice()
         self._rewards, self._estimates = RunningRewards(), NO_ESTIMATES  # of what is pending
         self._pending: Pending | None = None  # until there is an observation
         self._unanswered = 0  # uploads before the first download that were not kept
@@ -126,16 +126,7 @@ class Agent:
 
         Thompson sampling estimates it now, by draws, if nothing was learned since.
         """
-        chosen, policy = self._chosen, self._chosen_with
-        if chosen is None or chosen.arm < 0:
-            return None
-        if isnan(chosen.probability):
-            if policy is None or policy is not self._policy:
-                return None
-            rule = self._parts.choice
-            estimates = rule.probabilities(policy, chosen, self.index, self._chosen_at)
-            chosen.probability = float(estimates[chosen.arm])
-        return chosen.probability
+        return self._last.probability(self._parts.choice, self._policy, self.index)
 
     def choose(self, arms: ArrayLike | SparseLike) -> int:
         """Return the index of the arm to play (paper, Alg. 1 line 3: UCB; ``Random`` draws one).
@@ -145,9 +136,9 @@ class Agent:
         with a sketch, O(K d^2) with a matrix. Raises InvalidArms, and changes nothing, for arms of
         the wrong shape or that are not finite.
         """
-        given, policy = checked_arms(arms, self._dimension), self._policy
-        chosen = self._choose(policy, given, self.index, self._decisions, self._chosen)
-        self._chosen, self._chosen_with, self._chosen_at = chosen, policy, self._decisions
+        given, policy, last = checked_arms(arms, self._dimension), self._policy, self._last
+        chosen = self._choose(policy, given, self.index, self._decisions, last.chosen)
+        last.chosen, last.policy, last.number = chosen, policy, self._decisions
         self._decisions += 1
         return chosen.arm
 
@@ -182,7 +173,7 @@ class Agent:
         """
         if type(reward) is not float or not isfinite(reward):
             reward = checked_reward(reward)
-        x, squared_width = self._played(arm)
+        x, squared_width = self._last.played(arm, self._policy, self._dimension)
         if not self._learns:
             if not fits(x, reward):
                 raise too_large(x, reward)
@@ -192,7 +183,7 @@ class Agent:
             pending = self._start_pending()
         if not pending.absorb(x, squared_width, reward):
             raise too_large(x, reward)
-        self._rewards.add((reward,))
+        self._rewards.add(reward)
         if estimate is not None:
             self._estimates = self._estimates.with_one(estimate, reward)
         if parts.own_data:
@@ -233,10 +224,11 @@ class Agent:
             played = play_drawn(choice, policy, arms, rewards, chosen, self.index, number)
         elif self._plays_tapes:
             pending, limit = self._pending or self._start_pending(), self._threshold
-            played, last = play_tape(policy, pending, arms, rewards, limit, chosen, self._chosen)
+            last = self._last
+            played, shown = play_tape(policy, pending, arms, rewards, limit, chosen, last.chosen)
             if played:
-                self._chosen, self._chosen_with = last, policy
-                self._rewards.add(rewards[np.arange(played), chosen[:played]].tolist())
+                last.chosen, last.policy = shown, policy
+                self._rewards.add_chosen(rewards, chosen, played)
         self._decisions += played
         return played
 
@@ -305,26 +297,17 @@ class Agent:
 
     def state(self) -> State:
         """Return the agent as a flat dictionary of arrays and scalars, fit for ``numpy.savez``."""
-        base, chosen = self._base.statistics, self._chosen
-        shown = np.empty((0, self._dimension)) if chosen is None else chosen.arms
-        current = chosen is not None and self._chosen_with is self._policy
         state: State = {
             "recipe": self._recipe.identity,
             "index": self.index,
             "decisions": self._decisions,
             "version": self._version,
-            "shown": shown.dense() if isinstance(shown, SparseArms) else np.array(shown),
-            "widths": chosen.squared_widths.copy() if chosen and current else np.zeros(0),
-            "base_moment": base.moment.copy(),
-            "base_count": base.count,
-            "base_rewards": rewards_entry(base.rewards),
             "rewards": rewards_entry(self._rewards.sums()),
         }
-        if base.cut:
-            state["base_cut"] = base.cut
+        state |= self._last.state(self._policy, self._dimension)
+        state |= statistics_entries(self._base.statistics, self._parts.memory, BASE)
         if self._estimates.known.count:
             state["estimates"] = estimates_entry(self._estimates)
-        state |= under("base", self._parts.memory.pack(base.summary))
         pending = self._pending or self._parts.memory.pending(self._base)
         return state | under("pending", pending.state())
 
@@ -336,13 +319,7 @@ class Agent:
         """
         check_owner(state, recipe)
         agent, d = recipe.agent(integer(state, "index")), recipe.dimension
-        base = Statistics(
-            agent._parts.memory.unpack(part(state, "base")),
-            array(state, "base_moment", d),
-            integer(state, "base_count"),
-            rewards(state, "base_rewards", most=integer(state, "base_count")),
-            integer(state, "base_cut") if "base_cut" in state else 0,
-        )
+        base = statistics_in(state, agent._parts.memory, d, BASE)
         agent._adopt(base, version=integer(state, "version"))
         pending = agent._start_pending()
         pending.restore(part(state, "pending"))
@@ -351,17 +328,9 @@ class Agent:
         agent._decisions = integer(state, "decisions")
         if agent._parts.own_data:
             agent._decide_on_own_data(pending)
-        agent._restore_chosen(array(state, "shown", None, d), array(state, "widths", None))
+        shown, widths = array(state, "shown", None, d), array(state, "widths", None)
+        agent._last.restore(shown, widths, agent._policy)
         return agent
-
-    def _restore_chosen(self, shown: Array, widths: Array) -> None:
-        """Remember the arms of the last ``choose``; which was chosen is not saved."""
-        if not len(shown):
-            return
-        current = len(widths) == len(shown)
-        squared = widths if current else np.empty(len(shown))
-        self._chosen = Chosen(-1, float("nan"), shown, squared)
-        self._chosen_with = self._policy if current else None
 
     def _count_unanswered(self) -> None:
         """Warn, once, if a second upload is due and no download has ever come."""
@@ -427,16 +396,3 @@ class Agent:
         self._pending = None
         self._rewards, self._estimates = RunningRewards(), NO_ESTIMATES
         return upload
-
-    def _played(self, arm: int | ArrayLike) -> tuple[Array, float]:
-        """Return an arm's features x (d) and x^T V^{-1} x, for the V that it decides with."""
-        if type(arm) is int or isinstance(arm, np.integer):
-            chosen = self._chosen
-            if chosen is None or not 0 <= arm < len(chosen.arms):
-                raise never_shown(arm, None if chosen is None else len(chosen.arms))
-            x = chosen.arms[arm]
-            if self._chosen_with is self._policy:
-                return x, chosen.squared_widths.item(arm)
-        else:
-            x = checked_arm(arm, self._dimension)
-        return x, float(self._policy.reading.squared_widths(x[None])[0])

@@ -67,8 +67,11 @@ def play_drawn(
     number: int,
 ) -> int:
     """Let a choice that learns nothing draw all arms but the last, which ``choose`` remembers."""
-    many, each = len(arms) - 1, np.arange(len(arms) - 1)
+    many = len(arms) - 1
+    if not many:
+        return 0
     drawn = chosen[:many] = choice.choose_many(policy, arms[:many], agent, number)
+    each = np.arange(many)
     return many if _all_fit(arms[each, drawn], rewards[each, drawn]) else 0
 
 

@@ -4,16 +4,17 @@ What is read is checked; an entry that is missing or wrong raises InvalidState w
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from fedbandit.core.identity import form_1, is_of_version_1
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS, Estimates, Rewards
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS, Estimates, Rewards, Statistics
 from fedbandit.errors import InvalidState, complaint
 
 if TYPE_CHECKING:
+    from fedbandit.core.memory.contract import Memory
     from fedbandit.core.recipe import Recipe
 
 State = dict[str, Any]
@@ -103,6 +104,46 @@ def estimates(state: Mapping[str, Any], key: str, *, most: int) -> Estimates:
     if not 0 <= count <= most or count != int(count) or errors < 0.0:
         raise wrong_entry(key, [count, total, errors], f"sums over at most {most} estimates")
     return Estimates(int(count), float(total), float(errors))
+
+
+class Names(NamedTuple):
+    """What comes before the name of an entry, and before those of the summary's entries."""
+
+    prefix: str
+    summary: str
+
+
+BASE: Final = Names("base_", "base")
+"""Of what an agent last downloaded."""
+
+MERGED: Final = Names("", "summary")
+"""Of what a server has merged."""
+
+
+def statistics_entries(statistics: Statistics, memory: "Memory", names: Names) -> State:
+    """Return statistics as plain arrays and numbers; estimates are not saved."""
+    state: State = {
+        f"{names.prefix}moment": statistics.moment.copy(),
+        f"{names.prefix}count": statistics.count,
+        f"{names.prefix}rewards": rewards_entry(statistics.rewards),
+    }
+    if statistics.cut:
+        state[f"{names.prefix}cut"] = statistics.cut
+    return state | under(names.summary, memory.pack(statistics.summary))
+
+
+def statistics_in(
+    state: Mapping[str, Any], memory: "Memory", dimension: int, names: Names
+) -> Statistics:
+    """Return the statistics that were saved under these names; raise InvalidState if damaged."""
+    count, cut = integer(state, f"{names.prefix}count"), f"{names.prefix}cut"
+    return Statistics(
+        memory.unpack(part(state, names.summary)),
+        array(state, f"{names.prefix}moment", dimension),
+        count,
+        rewards(state, f"{names.prefix}rewards", most=count),
+        integer(state, cut) if cut in state else 0,
+    )
 
 
 def check_word(state: Mapping[str, Any], key: str, expected: str) -> None:

@@ -12,13 +12,14 @@ from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.contract import Summary
 from fedbandit.core.messages import Directed, Download, Upload
 from fedbandit.core.saved import (
+    MERGED,
     State,
     array,
     check_owner,
     integer,
     part,
-    rewards,
-    rewards_entry,
+    statistics_entries,
+    statistics_in,
     under,
     wrong_entry,
 )
@@ -149,19 +150,13 @@ class Server:
 
     def state(self) -> State:
         """Return the server as a flat dictionary of arrays and scalars, fit for ``numpy.savez``."""
-        statistics = self.statistics
         state: State = {
             "recipe": self._recipe.identity,
-            "moment": statistics.moment.copy(),
-            "count": statistics.count,
-            "rewards": rewards_entry(statistics.rewards),
             "version": self.version,
             "waiting_for": np.array(sorted(self.waiting_for), dtype=np.float64),
             "holders": np.array(sorted(self.held), dtype=np.float64),
         }
-        if statistics.cut:
-            state["cut"] = statistics.cut
-        state |= under("summary", self._memory.pack(statistics.summary))
+        state |= statistics_entries(self.statistics, self._memory, MERGED)
         for agent, held in self.held.items():
             state |= under(f"held.{agent}", self._memory.pack(held.summary))
         return state
@@ -174,13 +169,7 @@ class Server:
         """
         check_owner(state, recipe)
         server = cls(recipe)
-        statistics = Statistics(
-            server._memory.unpack(part(state, "summary")),
-            array(state, "moment", recipe.dimension),
-            integer(state, "count"),
-            rewards(state, "rewards", most=integer(state, "count")),
-            integer(state, "cut") if "cut" in state else 0,
-        )
+        statistics = statistics_in(state, server._memory, recipe.dimension, MERGED)
         server.adopt(statistics, version=integer(state, "version"))
         server.waiting_for = server._agents_in(state, "waiting_for")
         for agent in server._agents_in(state, "holders"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from fedbandit.core.kernels.linalg import Array, read_only
+from fedbandit.core.kernels.play import sums_paid
+from fedbandit.core.kernels.ucb import Integers
 
 if TYPE_CHECKING:
     from fedbandit.core.memory.contract import Memory
@@ -30,6 +32,10 @@ class Rewards:
         return Rewards(
             self.count + other.count, self.total + other.total, self.squares + other.squares
         )
+
+    def with_one(self, reward: float) -> Rewards:
+        """Return the sums over one more."""
+        return Rewards(self.count + 1, self.total + reward, self.squares + reward * reward)
 
     def scaled(self, share: float) -> Rewards:
         """Return the sums with every reward weighted by ``share``; ``count`` stays."""
@@ -60,7 +66,7 @@ class Estimates:
     def with_one(self, estimate: float, reward: float) -> Estimates:
         """Return the sums over one more."""
         missed = reward - estimate
-        return self.plus(Estimates(1, estimate, missed * missed))
+        return Estimates(self.count + 1, self.total + estimate, self.errors + missed * missed)
 
     @property
     def known(self) -> Estimates:
@@ -79,12 +85,16 @@ class RunningRewards:
     def __init__(self, start: Rewards = NO_REWARDS) -> None:
         self._count, self._total, self._squares = start.count, start.total, start.squares
 
-    def add(self, rewards: Sequence[float]) -> None:
-        """Add rewards, one after the other."""
-        self._count += len(rewards)
-        for reward in rewards:
-            self._total += reward
-            self._squares += reward * reward
+    def add(self, reward: float) -> None:
+        """Add one."""
+        self._count += 1
+        self._total += reward
+        self._squares += reward * reward
+
+    def add_chosen(self, rewards: Array, chosen: Integers, rounds: int) -> None:
+        """Add those of the chosen arms, of rewards B x K, of so many rounds, one by one."""
+        sums = sums_paid.run(rewards, chosen, rounds, self._total, self._squares)
+        self._count, (self._total, self._squares) = self._count + rounds, sums
 
     def sums(self) -> Rewards:
         """Return the sums; none if a square has overflowed."""

@@ -77,9 +77,11 @@ class Encoder:
         """
         self._check_ids(ids, fields[1])
         known = features_of(context, field=fields[0], features=self._features)
-        made = tuple(
-            self._action(name, k, given, fields[1])
-            for k, (name, given) in enumerate(zip(ids, actions, strict=True))
+        made = named(
+            [
+                self._action(name, k, given, fields[1])
+                for k, (name, given) in enumerate(zip(ids, actions, strict=True))
+            ]
         )
         most = max(len(known), *map(len, made))
         if most > MOST_FEATURES or len(known) * sum(map(len, made)) > MOST_PAIRS:
@@ -101,13 +103,12 @@ class Encoder:
         """Return place and sign of every term that was seen, by name."""
         return self._seen.terms()
 
-    def _action(self, name: str | None, k: int, given: object, field: str) -> Named:
+    def _action(self, name: str | None, k: int, given: object, field: str) -> list[Found]:
         who = f"{field}, {k if name is None else repr(name)}"
-        own = [] if name is None else [Found("id", f"id={name}", 1.0)]
-        if given is None:
-            return named(own)
-        found = flat(given, self._features, field=who)
-        return named(found + own if self._features.id else found)
+        found = [] if given is None else flat(given, self._features, field=who)
+        if name is not None and (given is None or self._features.id):
+            found.append(Found("id", f"id={name}", 1.0))
+        return found
 
     def _check_ids(self, ids: Sequence[str | None], field: str) -> None:
         told = [each for each in ids if each is not None]

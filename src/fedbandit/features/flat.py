@@ -68,13 +68,18 @@ def _collect(
 
 
 def _one(given: str | Real, path: str, features: Features, field: str) -> Found:
-    declared = features.of(path)
-    if declared is None and features.only_declared:
+    declared = features.declared.get(path)
+    if declared is None and not features.only_declared:  # the common case
+        if isinstance(given, str):
+            return Found(path, f"{path}={given}", 1.0)
+        number = _number(given, path, field)
+        return Found(path, path, number, number)
+    if declared is None:
         known = unknown(f"{field}, feature", path, features.declared)
         raise InvalidArms(f"{known} Or declare it.")
-    if isinstance(declared, Category) or (declared is None and isinstance(given, str)):
+    if isinstance(declared, Category):
         word = given if isinstance(given, str) else _written(given, path, field)
-        if declared is not None and declared.among is not None and word not in declared.among:
+        if declared.among is not None and word not in declared.among:
             return Found(path, f"{path}={word}", 0.0, trouble="not among")
         return Found(path, f"{path}={word}", 1.0)
     if isinstance(given, str):

@@ -24,6 +24,7 @@ is, on average over hashes, that of their terms. More dimensions, fewer collisio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from math import sqrt
 from operator import attrgetter
 
@@ -71,15 +72,24 @@ class Term:
 
 def features_of(given: object, *, field: str, features: Features = PLAIN) -> Named:
     """Flatten and hash a JSON object or a list of them; an InvalidArms error names the field."""
-    return named(flat(given, features, field=field))
+    return named([flat(given, features, field=field)])[0]
 
 
-def named(found: list[Found]) -> Named:
-    """Return features with their hashes, in the order of their names."""
-    ordered = tuple(sorted(found, key=_by_name))
-    hashes = [0, *(_hash(each.name) for each in ordered)]
-    values = [1.0, *(each.value for each in ordered)]
-    return Named(np.array(hashes, dtype=np.uint64), np.array(values), ordered)
+def named(some: Sequence[list[Found]]) -> tuple[Named, ...]:
+    """Return the features of each, with their hashes, in the order of their names."""
+    ordered = [tuple(sorted(found, key=_by_name)) for found in some]
+    hashes, values, ends = list[int](), list[float](), [0]
+    for found in ordered:
+        hashes.append(0)
+        hashes += [_hash(each.name) for each in found]
+        values.append(1.0)
+        values += [each.value for each in found]
+        ends.append(len(values))
+    all_hashes, all_values = np.array(hashes, dtype=np.uint64), np.array(values)
+    return tuple(
+        Named(all_hashes[start:end], all_values[start:end], found)
+        for (start, end), found in zip(pairwise(ends), ordered, strict=True)
+    )
 
 
 def arms_of(

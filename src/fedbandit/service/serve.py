@@ -6,14 +6,15 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import uvicorn
 from starlette.applications import Starlette
 from threadpoolctl import threadpool_limits
 
+from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidParameter
 from fedbandit.service.access.audit import AuditLog
 from fedbandit.service.coordinator import Coordinator
@@ -25,6 +26,7 @@ from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.models.agreement import check_agreement
 from fedbandit.service.relay.upstream import Above, Relays, prepare, start_relays
 from fedbandit.service.settings import Settings
+from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_store
 from fedbandit.web.gate import Gate, Patience, serve_behind
 from fedbandit.web.listening import (
@@ -64,23 +66,15 @@ def serve(
     """
     bounds = within_handles(settings.bounds, gates=1 if admin is None else 2)
     settings = replace(settings, bounds=bounds)
-    tokens = not settings.open
-    check_exposure(address, tls=tls is not None, tokens=tokens, insecure=insecure)
-    if admin is not None:
-        check_exposure(admin, tls=tls is not None, tokens=tokens, insecure=insecure)
+    for place in (address, admin):
+        if place is not None:
+            tokens = not settings.open
+            check_exposure(place, tls=tls is not None, tokens=tokens, insecure=insecure)
     context = tls.context() if tls else None
-    store = open_store(url, create=True, serving="coordinator")
-    with ExitStack() as undo:
-        undo.callback(store.close)
-        check_agreement(store)
-        recipes = {} if above is None else prepare(store, above)
-        listener = undo.enter_context(listen(address.host, address.port))
-        watching = undo.enter_context(listen(admin.host, admin.port)) if admin else None
-        undo.pop_all()
-    gates: list[Gate] = []
-    relays = Relays()
+    opened = _opened(url, address, admin, above)
+    gates, relays = list[Gate](), Relays()
     coordinator = Coordinator(
-        store,
+        opened.store,
         settings,
         merger=WorkerMerger(url),
         told_to_stop=lambda: server.should_exit,
@@ -89,32 +83,82 @@ def serve(
         relays=relays,
         audit=audit,
     )
-    app = guarded(coordinator, address, app_of(coordinator, watched=admin is None))
-    config = _config(app, settings)
-    trusts = coordinator.authentication.knows
-    gates.append(_gate(listener, config, settings, context, trusts))
-    if admin is not None and watching is not None:
-        app = guarded(coordinator, admin, watching_app(coordinator))
-        secure = None if admin.is_loopback else context
-        gates.append(_gate(watching, _config(app, settings), settings, secure, trusts))
-    server = uvicorn.Server(config)
+    server = _server_behind(gates, coordinator, opened, settings, context)
 
-    async def run() -> None:
-        stop_on_signals(server)
-        if tls is not None:
-            loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGHUP, _read_again, tls, gates)
-        if await _started(coordinator, told_to_stop=lambda: server.should_exit):
-            if above is not None:
-                start_relays(relays, store, above, recipes)
-            announce(url_of(listener, secure=tls is not None))
-            await serve_behind(gates, server)
+    def begin() -> None:
+        if above is not None:
+            start_relays(relays, opened.store, above, opened.recipes)
+        announce(url_of(opened.listener, secure=tls is not None))
 
     with threadpool_limits(limits=1):  # the same bits on any number of cores, and no spinning
-        asyncio.run(run())
+        asyncio.run(_run(server, coordinator, gates, tls, begin))
     if coordinator.abandoned:
         logging.shutdown()
         os._exit(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The store, the recipes of what a relay passes on, and the sockets with their addresses."""
+
+    store: Store
+    recipes: Mapping[str, Recipe]
+    address: Address
+    listener: socket.socket
+    admin: Address | None
+    watching: socket.socket | None
+
+
+def _opened(url: str, address: Address, admin: Address | None, above: Above | None) -> _Opened:
+    """Open the store and the sockets, all or none."""
+    store = open_store(url, create=True, serving="coordinator")
+    with ExitStack() as undo:
+        undo.callback(store.close)
+        check_agreement(store)
+        recipes = {} if above is None else prepare(store, above)
+        listener = undo.enter_context(listen(address.host, address.port))
+        watching = undo.enter_context(listen(admin.host, admin.port)) if admin else None
+        undo.pop_all()
+    return _Opened(store, recipes, address, listener, admin, watching)
+
+
+def _server_behind(
+    gates: list[Gate],
+    coordinator: Coordinator,
+    opened: _Opened,
+    settings: Settings,
+    context: ssl.SSLContext | None,
+) -> uvicorn.Server:
+    """Return the server of a coordinator, and add the gates that it accepts through.
+
+    On loopback the address for operators has no TLS.
+    """
+    trusts, admin = coordinator.authentication.knows, opened.admin
+    agents = guarded(coordinator, opened.address, app_of(coordinator, watched=admin is None))
+    config = _config(agents, settings)
+    gates.append(_gate(opened.listener, config, settings, context, trusts))
+    if admin is not None and opened.watching is not None:
+        operators = _config(guarded(coordinator, admin, watching_app(coordinator)), settings)
+        secure = None if admin.is_loopback else context
+        gates.append(_gate(opened.watching, operators, settings, secure, trusts))
+    return uvicorn.Server(config)
+
+
+async def _run(
+    server: uvicorn.Server,
+    coordinator: Coordinator,
+    gates: Sequence[Gate],
+    tls: Tls | None,
+    begin: Callable[[], None],
+) -> None:
+    """Start the coordinator, ``begin``, and serve until told to stop."""
+    stop_on_signals(server)
+    if tls is not None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, _read_again, tls, gates)
+    if await _started(coordinator, told_to_stop=lambda: server.should_exit):
+        begin()
+        await serve_behind(gates, server)
 
 
 def _crowd(gates: Sequence[Gate]) -> dict[str, float]:

@@ -55,7 +55,7 @@ class Guest:
     admitted. ``refused``: its request will be refused after a while, or was answered without being
     admitted; it is the last one. ``waits_for_us``: something that it has said was not looked at
     yet, and its turn goes on until then. ``certificate``: what its client showed, in DER.
-    ``answering`` runs a request.
+    ``answering`` runs a request. ``expected``: one was admitted from its address before.
     """
 
     address: str
@@ -67,6 +67,7 @@ class Guest:
     busy: bool = False
     known: bool = False
     refused: bool = False
+    expected: bool = False
     waits_for_us: bool = False
     certificate: bytes | None = field(default=None, repr=False)
     answering: "asyncio.Task[object] | None" = field(default=None, repr=False)
@@ -133,8 +134,8 @@ class Guests:
     def is_ready(self, guest: Guest) -> None:
         """Put a waiting connection, whose request has come, behind others of its address."""
         if self._silent.discard(guest):
-            is_expected = guest.address in self._expected
-            (self._ready_expected if is_expected else self._ready).add(guest)
+            guest.expected = guest.address in self._expected
+            (self._ready_expected if guest.expected else self._ready).add(guest)
 
     def give_turns(self, now: float) -> None:
         """Have those served that are ready, address by address, as many as may be at once.

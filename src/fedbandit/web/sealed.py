@@ -32,7 +32,7 @@ class Sealed(asyncio.BufferedProtocol):
         self._room: memoryview | None = None  # for the next slice
         self._is_wanted, self._is_read = True, True
         self._spent = 0.0  # seconds of this thread, which others may keep waiting
-        self.rank = 0
+        self.rank, self.expected = 0, guest.expected
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""

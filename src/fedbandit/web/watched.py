@@ -34,9 +34,13 @@ _TOO_LONG = (
 
 
 class Holding(Protocol):
-    """What holds bytes back. Those of a lower ``rank`` are passed on first."""
+    """What holds bytes back. Those of a lower ``rank`` are passed on first.
+
+    ``expected``: it comes from an address that one was admitted from.
+    """
 
     rank: int
+    expected: bool
 
     def pass_on(self) -> bool:
         """Pass on a slice; return whether there is more."""
@@ -59,13 +63,14 @@ class Slices:
     """Passes on what connections hold back, a slice at a time.
 
     First of those that have cost little so far; among them of one address after the other, so that
-    many of one address keep only each other waiting, and those that come later wait longer.
+    many of one address keep only each other waiting, and those that come later wait longer. Every
+    second slice is of one that is expected, as long as there are such.
     """
 
     def __init__(self) -> None:
         self._holding: dict[Holding, tuple[int, str]] = {}  # the round that each is in, its address
         self._rounds: dict[str, int] = {}  # the last one that each address has something in
-        self._round = 0
+        self._round, self._expected_next = 0, False
         self._begun = False
 
     def add(self, connection: Holding, address: str) -> None:
@@ -89,6 +94,7 @@ class Slices:
         ends = time.monotonic() + _TURN
         try:
             while self._holding and time.monotonic() < ends:
+                self._expected_next = not self._expected_next
                 chosen = min(self._holding, key=self._comes)
                 found, address = self._holding.pop(chosen)
                 self._round = max(self._round, found)
@@ -99,8 +105,9 @@ class Slices:
             if self._begun:
                 asyncio.get_running_loop().call_soon(self._turn)
 
-    def _comes(self, connection: Holding) -> tuple[int, int]:
-        return connection.rank, self._holding[connection][0]
+    def _comes(self, connection: Holding) -> tuple[bool, int, int]:
+        later = self._expected_next and not connection.expected
+        return later, connection.rank, self._holding[connection][0]
 
 
 class Watched(asyncio.Protocol):
@@ -117,7 +124,7 @@ class Watched(asyncio.Protocol):
         self._held = bytearray()
         self._tail, self._lines = b"", 0  # of a head that has not ended yet
         self._in_head, self._is_costly, self._cheap = True, False, 0
-        self.spent, self.rank = 0.0, 0
+        self.spent, self.rank, self.expected = 0.0, 0, guest.expected
         self.reads_from: Reading | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -16,8 +16,8 @@ from fedbandit.core.memory.narrow import Narrow, Width, narrowed
 from fedbandit.core.memory.summary import sketch_of
 from fedbandit.core.statistics import Rewards
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model
+from fedbandit.service.validation.upload import check_sync
 from tests.service.made_uploads import GRAM, RECIPE
 
 LIMITS = wire.Limits(arm_norm=1.0, reward=1.0, count=100)

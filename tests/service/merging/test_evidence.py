@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from fedbandit.core.kernels.linalg import Array, inverse_square, skew
-from fedbandit.service.merging.evidence import UNSEEN, evidence, is_explained
+from fedbandit.service.validation.evidence import UNSEEN, evidence, is_explained
 
 Skew = Callable[[Array], tuple[float, float]]
 Evidence = Callable[[Array, Array, Array, float], tuple[float, float, float, bool]]

@@ -16,8 +16,8 @@ from fedbandit.core.memory.narrow import WIDTHS, Width
 from fedbandit.core.memory.sketch_memory import Estimate
 from fedbandit.core.memory.triangle import GRAM_WIRES, GramWire
 from fedbandit.service.merging.merge import merge
-from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model, server_at
+from fedbandit.service.validation.upload import check_sync
 
 Size = Literal["auto"] | int
 CASES = list(product(WIDTHS, get_args(Estimate), ("auto", 2, 5), ("paper", "buffered")))

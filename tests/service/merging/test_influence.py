@@ -17,11 +17,11 @@ from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.triangle import triangle_of
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.merging.batch import StoreMerger
-from fedbandit.service.merging.influence import restrained
 from fedbandit.service.merging.sync import Answer, ModelRef, SyncRequest
-from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model, server_at
 from fedbandit.service.storage.opening import open_store
+from fedbandit.service.validation.influence import restrained
+from fedbandit.service.validation.upload import check_sync
 from fedbandit.worlds import Synthetic
 
 D = 6

@@ -17,11 +17,11 @@ from fedbandit.errors import InvalidMessage
 from fedbandit.service.merging.commit import CheckedSync, Committer
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer
-from fedbandit.service.merging.validation import check_summary
 from fedbandit.service.models.model import Served, server_at
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.storage.contract import Archive, Store
 from fedbandit.service.storage.opening import open_store
+from fedbandit.service.validation.upload import check_summary
 from tests.service.made_uploads import GRAM, RECIPE, TRIANGLE, merged, sync_for, upload_for
 from tests.service.running import BODY, client_of, make_model, post, stored, sync_path
 

@@ -6,9 +6,9 @@ import pytest
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.deduplication import MergedUploads
 from fedbandit.service.models.model import Served, new_model
+from fedbandit.service.validation.upload import check_sync
 
 AUTO = fb.FSCLB(
     dimension=8, sketch_size="auto", agents=2, budget=96 + 8 * 8 + 3 * 8 * 8, server_size=8

@@ -12,8 +12,8 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.memory.triangle import TRIANGLE_CODES, Triangle, triangle_of
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model
+from fedbandit.service.validation.upload import check_sync
 from tests.service.made_uploads import TRIANGLE, sync_for
 from tests.service.running import BODY, client_of, make_model, state_path, stored, sync_path
 

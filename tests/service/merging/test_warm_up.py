@@ -16,7 +16,7 @@ import json, sys
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.kernels.compiler import COMPILES, Kernel
-from fedbandit.service.merging.validation import check_sync
+from fedbandit.service.validation.upload import check_sync
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.models.model import Served, new_model, server_at
 from fedbandit.service.merging.warm_up import merge_once

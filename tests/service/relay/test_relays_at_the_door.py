@@ -8,9 +8,9 @@ import pytest
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.errors import InvalidMessage, Refused
-from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.relay.relayed import Relayed
+from fedbandit.service.validation.upload import check_sync
 from tests.service.merging.test_honest_agents import COORDINATES, drawn
 from tests.service.relay.tree import Tree
 

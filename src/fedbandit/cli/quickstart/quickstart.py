@@ -54,16 +54,18 @@ def _run(arguments: Namespace) -> None:
     places = Places(arguments.dir)
     names = [f"shop-{number + 1}" for number in range(arguments.agents)]
     places.prepare([*names, EDGE])
-    say("starting; the first time, some functions are compiled, for about a minute")
+    say("starting the coordinator; the first time it compiles, for half a minute or more")
     with ExitStack() as ending:
         listen = arguments.listen or free_address(8400)
         words = ["serve", "--store", places.store, "--listen", listen]
         url = ending.enter_context(running(words, log=places.log("coordinator")))
+        say("starting the sidecar")
         listen = arguments.edge_listen or free_address(8401)
         words = ["edge", "--model", MODEL, "--agent", EDGE, "--coordinator", url]
         words += ["--token-file", str(places.token(EDGE)), "--listen", listen]
         words += ["--state-dir", str(places.state(EDGE))]
         sidecar = ending.enter_context(running(words, log=places.log(EDGE)))
+        say("connecting the agents")
         agents = []
         for name in names:
             token, state = places.token(name), places.state(name)

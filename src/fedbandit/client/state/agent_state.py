@@ -8,36 +8,29 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 
-import numpy as np
-
 from fedbandit import wire
 from fedbandit.client.state.decision_log import DecisionLog, closed
 from fedbandit.client.state.directory import Identity, StateDir, header
 from fedbandit.client.state.learner import Learner
+from fedbandit.client.state.limits import (
+    arm_fits,
+    check_arm,
+    check_observation,
+    checked_reward_within,
+)
 from fedbandit.client.state.outbox import Outbox
 from fedbandit.client.state.records import Record
 from fedbandit.client.state.refused_uploads import RefusedUploads
 from fedbandit.client.status import Status
-from fedbandit.core.checks import checked_reward, too_large
-from fedbandit.core.kernels.linalg import Array, fits
+from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Upload
 from fedbandit.core.parts.choice import Policy
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS
-from fedbandit.errors import (
-    InvalidArms,
-    InvalidReward,
-    OutputError,
-    SettledDecision,
-    complaint,
-)
+from fedbandit.errors import OutputError, SettledDecision
 from fedbandit.offline.shadow import Shadow
 
 _log = logging.getLogger(__name__)
-
-_LOOSE = 1.0 + 1e-10
-"""An arm scaled to length 1 may be longer by rounding; the coordinator allows ten times as much."""
-
 
 TAUGHT = 1024
 """How many digests of past observations are remembered, the latest ones."""
@@ -212,8 +205,8 @@ class AgentState:
     def _reward(self, name: str, value: float) -> bool:
         if self._closing:
             raise closed()
-        value = self._checked(value)
-        arm = self.log.reward(name, value, lambda arm: self._check_observation(arm, value))
+        limits, value = self._limits, checked_reward_within(value, self._limits)
+        arm = self.log.reward(name, value, lambda arm: check_observation(arm, value, limits))
         self._rewards += 1
         return self._learner.observe(arm, value)
 
@@ -230,8 +223,8 @@ class AgentState:
                 return 0, False
             due, taught = False, self._learner.copy()
             for arm, value in zip(arms, rewards.tolist(), strict=True):
-                self._checked(value)
-                self._check_observation(arm, value)
+                checked_reward_within(value, self._limits)
+                check_observation(arm, value, self._limits)
                 due |= taught.observe(arm, value)
             taught.taught = (*taught.taught, digest)[-TAUGHT:]
             self.log.learn(taught.saved())
@@ -369,20 +362,11 @@ class AgentState:
 
     def check_arm(self, arm: Array) -> None:
         """Raise InvalidArms for an arm that the coordinator would refuse."""
-        if self._limits is not None and not self._fits(arm):
-            expected = f"at most {self._limits.arm_norm}, the coordinator's limit"
-            fix = "Scale the features, or make the model with a larger limit."
-            got = f"length {float(np.linalg.norm(arm)):.3g}"
-            raise InvalidArms(complaint("arm", got=got, expected=expected, fix=fix))
-
-    def _check_observation(self, arm: Array, value: float) -> None:
-        self.check_arm(arm)
-        if not fits(arm, value):
-            raise too_large(arm, value)
+        check_arm(arm, self._limits)
 
     def _settle_without_reward(self, name: str, arm: Array, *, active: bool) -> None:
         default = self._waiting.default
-        if active and default is not None and self._fits(arm):
+        if active and default is not None and arm_fits(arm, self._limits):
             self.log.reward(name, default)
             self._defaults += 1
             self._learner.observe(arm, default)
@@ -410,14 +394,3 @@ class AgentState:
     def _warn_of_refused(self, upload: Upload, why: str) -> None:
         what = f"an upload of {upload.count} observations is set aside"
         _log.warning("%s: %s: %s", self.who, what, why)
-
-    def _checked(self, value: float) -> float:
-        value = checked_reward(value)
-        if self._limits is not None and abs(value) > self._limits.reward:
-            expected = f"at most {self._limits.reward} in size, the coordinator's limit"
-            fix = "Scale rewards, or make the model with a larger limit."
-            raise InvalidReward(complaint("reward", got=value, expected=expected, fix=fix))
-        return value
-
-    def _fits(self, arm: Array) -> bool:
-        return self._limits is None or float(arm @ arm) <= _LOOSE * self._limits.arm_norm**2

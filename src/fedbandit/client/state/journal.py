@@ -40,6 +40,7 @@ class Journal:
         self.path = path
         self.size = size
         self._handle, self._file = handle, os.fstat(handle)
+        self._name = os.fspath(path)
 
     @classmethod
     def create(cls, path: Path, payloads: Iterable[bytes]) -> "Journal":
@@ -72,7 +73,7 @@ class Journal:
     @property
     def in_place(self) -> bool:
         """Whether the file still has its name. What is appended after it was deleted is lost."""
-        return file_lock.is_file(self._file, self.path)
+        return file_lock.is_file(self._file, self._name)
 
     def append(self, payload: bytes) -> None:
         """Append a record: once this returns, it survives the process. No part stays on failure."""
@@ -100,7 +101,7 @@ class Journal:
             os.replace(self.path, path)
         except OSError as error:
             raise unwritable(path, error) from error
-        self.path = path
+        self.path, self._name = path, os.fspath(path)
 
     def flush_name(self) -> None:
         """Wait until the file's name is on the disk as well."""

@@ -14,7 +14,7 @@ from fedbandit.core.agent import Agent
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS, Rewards
+from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS
 from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.terms import check_served
 
@@ -115,7 +115,7 @@ class Learner:
         """
         estimate = float(self.policy.theta @ arm)
         upload = self._agent.observe(arm, reward, pack=self.outbox.empty, estimate=estimate)
-        self.learned = self.learned.plus(Rewards(1, reward, reward * reward))
+        self.learned = self.learned.with_one(reward)
         self.estimated = self.estimated.with_one(estimate, reward)
         if upload is None and self.pending >= self.most:
             return self.flush()

@@ -124,6 +124,8 @@ def exact_kernel(function: Callable[P, R]) -> Kernel[P, R]:
     return Kernel(function, function, exact=True)
 
 
-def kernel_or(plain: Callable[P, R]) -> Callable[[Callable[P, R]], Kernel[P, R]]:
+def kernel_or(
+    plain: Callable[P, R], *, exact: bool = False
+) -> Callable[[Callable[P, R]], Kernel[P, R]]:
     """Mark a function to be compiled, and name the one to run without a compiler."""
-    return lambda source: Kernel(source, plain)
+    return lambda source: Kernel(source, plain, exact=exact)

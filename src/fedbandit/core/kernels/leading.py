@@ -13,7 +13,7 @@ import numpy as np
 
 from fedbandit.core.kernels.compiler import kernel, long_kernel
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.kernels.tridiagonal import largest, place, tridiagonalise, turn_back
+from fedbandit.core.kernels.tridiagonal import tridiagonalise, turn_back
 
 _EPSILON = 2.220446049250313e-16
 _TINY = 1e-60  # least size of a pivot, in a matrix whose largest entry is 1
@@ -32,13 +32,16 @@ def separate_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
     below n epsilon / 2 times the largest, are returned as that bound, their vectors as 0. All is
     NaN if eigenvalues are too close to each other. Cost O(n^3), most of it to get tridiagonal.
     """
-    n = len(matrix)
-    scale = max(largest(matrix), 1e-300)
+    n, scale = len(matrix), 1e-300
+    for i in range(n):
+        scale = max(scale, matrix[i, i])
     diagonal, beside, taus, reflectors = tridiagonalise(matrix, 1.0 / scale)
     wanted = min(count + 1, n)
     low, high, floor, found = brackets(diagonal, beside, wanted)
-    values, leading = np.full(wanted, np.nan), np.zeros((count, reflectors.shape[1]))
+    values, leading = np.empty(wanted), np.zeros((count, reflectors.shape[1]))
     vectors = np.empty((count, n))
+    for i in range(wanted):
+        values[i] = np.nan
     if found >= 0:
         roots = np.empty(found)
         for i in range(found):
@@ -47,7 +50,9 @@ def separate_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
             for i in range(wanted):
                 values[i] = scale * (roots[i] if i < found else floor)
             turn_back(reflectors, taus, leading[: min(found, count)])
-    place(leading[:, :n], vectors, 0, 1.0)
+    for i in range(count):
+        for j in range(n):
+            vectors[i, j] = leading[i, j]
     return values, vectors
 
 

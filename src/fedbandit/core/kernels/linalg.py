@@ -59,60 +59,6 @@ def sketch_squared_widths(rows: Array, squares: Array, ridge: float, arms: Array
     return np.maximum(row_products(arms, arms) - explained, 0.0) / ridge
 
 
-def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, shed: float) -> float:
-    """Return log det((c + p) I + S^T S + P^T P) - log det(cI + S^T S), the paper's trigger.
-
-    P are the pending rows (n x d, orthogonal or not) and p = ``shed`` is what they have shed
-    (paper, Alg. 1: an agent uploads once this exceeds log(1 + alpha)). By the matrix determinant
-    lemma, with c' = c + p and Q = S P^T, it is
-
-        (d - k) log(c'/c) + sum log((s_i + c')/(s_i + c))
-        + log det(I + (P P^T - Q^T diag(s + c')^{-1} Q)/c').
-
-    Cost O((k + n) n d + n^3). For n > d the d x d matrix is factorised, in O((k + n) d^2 + d^3).
-    The paper's SVD of [S; P] costs O((k + n)^2 d).
-    """
-    try:
-        return float(_growth_by_cholesky(rows, squares, ridge, pending, shed))
-    except np.linalg.LinAlgError:  # rounding has made the inner matrix indefinite
-        whole = np.vstack([rows, pending])
-        grown = np.linalg.eigvalsh(whole.T @ whole)
-        raised = np.maximum(grown, 0.0) + ridge + shed
-        return float(np.log(raised).sum()) - sketch_logdet(squares, ridge, rows.shape[1])
-
-
-def _growth_by_cholesky(
-    rows: Array, squares: Array, ridge: float, pending: Array, shed: float
-) -> float:
-    n, d = pending.shape
-    raised = ridge + shed
-    if n > d:
-        whole = np.dot(rows.T, rows) + np.dot(pending.T, pending) + raised * np.eye(d)
-        before = (d - len(rows)) * np.log(ridge) + np.log(squares + ridge).sum()
-    else:
-        scaled = np.dot(rows, pending.T) / np.sqrt(squares + raised).reshape(-1, 1)
-        inner = np.dot(pending, pending.T) - np.dot(scaled.T, scaled)
-        whole = inner / raised + np.eye(n)
-        lift = (d - len(rows)) * np.log1p(shed / ridge)
-        before = -(lift + np.log1p(shed / (squares + ridge)).sum())
-    root = np.linalg.cholesky(whole)
-    return float(2.0 * np.log(np.diag(root)).sum() - before)
-
-
-def gram_growth(inverse: Array, pending: Array) -> float:
-    """Return log det(V + P^T P) - log det V = log det(I + P V^{-1} P^T), from V^{-1} (d x d).
-
-    P are the pending rows (n x d). Cost O(n d^2 + n^3).
-    """
-    inner = pending @ inverse @ pending.T
-    try:
-        root = np.linalg.cholesky(inner + np.eye(len(pending)))
-        return 2.0 * float(np.log(root.diagonal()).sum())
-    except np.linalg.LinAlgError:  # rounding has made it indefinite
-        values = np.linalg.eigvalsh(0.5 * (inner + inner.T))
-        return float(np.log1p(np.maximum(values, 0.0)).sum())
-
-
 def spd_inverse(matrix: Array, ridge: float) -> tuple[Array, float]:
     """Return (A + cI)^{-1} and log det(A + cI) for a positive semidefinite A (d x d). Cost O(d^3).
 

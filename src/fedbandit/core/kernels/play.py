@@ -14,7 +14,9 @@ widths. All of it is what ``choose`` and ``observe`` compute round by round, to 
 
 from math import log1p
 
-from fedbandit.core.kernels.compiler import exact_kernel, kernel
+import numpy as np
+
+from fedbandit.core.kernels.compiler import exact_kernel, kernel, kernel_or
 from fedbandit.core.kernels.linalg import Array, append_row
 from fedbandit.core.kernels.ucb import Integers, diagonal_ucb, gram_ucb, sketch_ucb
 
@@ -125,3 +127,25 @@ def play_gram(
         if bound > threshold:
             return b + 1, bound
     return min(len(arms), most - filled), bound
+
+
+def sums_paid_numpy(
+    rewards: Array, chosen: Integers, played: int, total: float, squares: float
+) -> tuple[float, float]:
+    """Return what ``sums_paid`` does, by numpy."""
+    for reward in rewards[np.arange(played), chosen[:played]].tolist():
+        total += reward
+        squares += reward * reward
+    return total, squares
+
+
+@kernel_or(sums_paid_numpy, exact=True)
+def sums_paid(
+    rewards: Array, chosen: Integers, played: int, total: float, squares: float
+) -> tuple[float, float]:
+    """Add the rewards of the rounds that were played, and their squares, one after the other."""
+    for b in range(played):
+        reward = rewards[b, chosen[b]]
+        total += reward
+        squares += reward * reward
+    return total, squares

@@ -202,7 +202,9 @@ def kept(
                 filled += 1
         again = even > 0.0 and shed == 0.0 and scales > even * max(0.0, total - mass)
         shed = delta
-    raised = bound.copy()
+    raised = np.empty(d)
+    for j in range(d):
+        raised[j] = bound[j]
     if delta > 0.0:
         gone = max(0.0, total - mass)
         flat = scales > d * gone

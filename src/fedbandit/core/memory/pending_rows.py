@@ -5,7 +5,8 @@ from typing import Self
 
 import numpy as np
 
-from fedbandit.core.kernels.linalg import Array, append_row, gram_growth
+from fedbandit.core.kernels.cholesky import gram_growth
+from fedbandit.core.kernels.linalg import Array, append_row
 from fedbandit.core.kernels.ucb import exceeds
 from fedbandit.core.memory.contract import Tape
 from fedbandit.core.memory.reading import GramReading

@@ -6,12 +6,12 @@ from typing import Self
 
 import numpy as np
 
+from fedbandit.core.kernels.cholesky import sketch_growth
 from fedbandit.core.kernels.frequent_directions import shed_one, shrink
 from fedbandit.core.kernels.linalg import (
     Array,
     append_row,
     row_products,
-    sketch_growth,
     triangle_of,
 )
 from fedbandit.core.kernels.ucb import exceeds

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.checks import arms_not_finite
-from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.kernels.linalg import Array, read_only
 from fedbandit.core.kernels.sparse import SparseArms
 from fedbandit.core.kernels.ucb import first_best, first_best_of_each
 from fedbandit.core.memory.contract import Reading
@@ -183,11 +183,10 @@ class Uniform:
         """Choose for B decisions at once."""
         if not _are_finite(arms):
             raise arms_not_finite(arms.reshape(-1, arms.shape[2]))
-        end, draws = number + len(arms), np.zeros(0)
-        for block in range(number // _DRAWS, (end - 1) // _DRAWS + 1):
-            draws = np.append(draws, _draws(self.seed, agent, block))
-        first = number % _DRAWS
-        chosen: NDArray[np.int64] = (draws[first : first + len(arms)] * arms.shape[1]).astype(
+        first, last = number // _DRAWS, (number + max(1, len(arms)) - 1) // _DRAWS
+        blocks = [_draws(self.seed, agent, block) for block in range(first, last + 1)]
+        draws, start = np.concatenate(blocks) if last > first else blocks[0], number % _DRAWS
+        chosen: NDArray[np.int64] = (draws[start : start + len(arms)] * arms.shape[1]).astype(
             np.int64
         )
         return chosen
@@ -199,7 +198,7 @@ class Uniform:
 
 def uniform_draw(seed: int, agent: int, number: int) -> float:
     """Return a number in [0, 1) that depends only on seed, agent and number of decision."""
-    return _draws(seed, agent, number // _DRAWS)[number % _DRAWS]
+    return _draws(seed, agent, number // _DRAWS).item(number % _DRAWS)
 
 
 def _are_finite(entries: Array) -> bool:
@@ -208,9 +207,8 @@ def _are_finite(entries: Array) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _draws(seed: int, agent: int, block: int) -> list[float]:
-    draws: list[float] = np.random.default_rng([seed, agent, block]).random(_DRAWS).tolist()
-    return draws
+def _draws(seed: int, agent: int, block: int) -> Array:
+    return read_only(np.random.default_rng([seed, agent, block]).random(_DRAWS))
 
 
 UCB: Final = Ucb()

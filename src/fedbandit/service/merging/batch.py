@@ -8,12 +8,12 @@ from functools import partial
 from fedbandit import wire
 from fedbandit.errors import InvalidMessage, UnknownName
 from fedbandit.service.merging.commit import CheckedSync, Committer, rules_of
-from fedbandit.service.merging.influence import restrained
 from fedbandit.service.merging.sync import ModelGone, ModelRef, Outcome, SyncRequest
-from fedbandit.service.merging.validation import check_recipe, check_sync
 from fedbandit.service.models.model import Served, recipe_of
 from fedbandit.service.refusal import Refusal, failed, refused
 from fedbandit.service.storage.contract import Store
+from fedbandit.service.validation.influence import restrained
+from fedbandit.service.validation.upload import check_recipe, check_sync
 
 _log = logging.getLogger("fedbandit.service")
 
@@ -74,7 +74,9 @@ def _checked(served: Served, request: SyncRequest) -> CheckedSync | Refusal:
             check_sender=partial(check_recipe, served),
         )
         check_sync(served, sync)
-        sync = replace(sync, upload=restrained(served, sync.upload))
+        upload = restrained(served, sync.upload)
+        if upload is not sync.upload:
+            sync = replace(sync, upload=upload)
     except InvalidMessage as error:
         return refused(error)
     except Refusal as refusal:

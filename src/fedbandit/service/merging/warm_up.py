@@ -10,8 +10,8 @@ from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Upload
 from fedbandit.core.statistics import Statistics
 from fedbandit.service.merging.merge import merge
-from fedbandit.service.merging.validation import check_sync
 from fedbandit.service.models.model import Served, new_model, server_at
+from fedbandit.service.validation.upload import check_sync
 
 
 def merge_once() -> None:

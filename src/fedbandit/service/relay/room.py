@@ -12,8 +12,8 @@ from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Sketch
 from fedbandit.core.statistics import Statistics
-from fedbandit.service.merging.lossy_evidence import relayed_room
 from fedbandit.service.models.model import Served
+from fedbandit.service.validation.lossy_evidence import relayed_room
 
 _LOOSE = 1e-9
 

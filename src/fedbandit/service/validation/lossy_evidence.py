@@ -8,7 +8,7 @@ from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.kernels.rounding import ETA, step_for
 from fedbandit.core.memory.lossy.fitted import UPLOAD, Fitted, least_trace, rounding_length
 from fedbandit.core.memory.lossy.summary import LossyRows, explained_by
-from fedbandit.service.merging.evidence import UNSEEN, misfit
+from fedbandit.service.validation.evidence import UNSEEN, misfit
 
 _UP = 2.0 ** (1 / 8) * (1.0 + 1e-5)  # a bound is rounded up to the next of eight levels
 _LOOSE = 1e-6

@@ -30,8 +30,8 @@ from fedbandit.core.memory.sketch_memory import SketchMemory
 from fedbandit.core.memory.triangle import Triangle
 from fedbandit.core.messages import Upload
 from fedbandit.core.statistics import Statistics
-from fedbandit.service.merging.evidence import UNSEEN, is_explained
 from fedbandit.service.models.model import Served
+from fedbandit.service.validation.evidence import UNSEEN, is_explained
 
 _SPARE: Final = 1.0 + 1e-3  # how much longer than that a moment may be: rounding, mostly
 _ROUNDED: Final = 2.5  # times what rounding adds to a bound: twice, and to the next level

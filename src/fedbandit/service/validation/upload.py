@@ -35,7 +35,7 @@ from fedbandit.core.kernels.linalg import Array, inverse_square
 from fedbandit.core.kernels.rounding import ETA
 from fedbandit.core.memory.checking import check_sums
 from fedbandit.core.memory.lossy.fitted import Fitted
-from fedbandit.core.memory.lossy.memory import CARRIED, LossyMemory
+from fedbandit.core.memory.lossy.memory import CARRIED
 from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Gram, Sketch
@@ -43,26 +43,24 @@ from fedbandit.core.memory.triangle import EXACT, Triangle
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.errors import InvalidMessage, complaint
-from fedbandit.service.merging.evidence import (
+from fedbandit.service.merging.merge import at_fault
+from fedbandit.service.models.model import Served
+from fedbandit.service.refusal import Refusal, other_format
+from fedbandit.service.relay.room import carried_at, loose_at, moved_at, room_at
+from fedbandit.service.validation.evidence import (
     UNSEEN,
     evidence,
     is_explained,
     misfit,
 )
-from fedbandit.service.merging.lossy_evidence import check_bound, lossy_evidence
-from fedbandit.service.merging.merge import at_fault
-from fedbandit.service.models.model import Served
-from fedbandit.service.refusal import Refusal, other_format
-from fedbandit.service.relay.room import carried_at, loose_at, moved_at, room_at
+from fedbandit.service.validation.form import check_form
+from fedbandit.service.validation.lossy_evidence import check_bound, lossy_evidence
 from fedbandit.wire import Limits, Sync, check_shadow
 
 _PAIRED = 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
 _SINGLE = 1e-6  # for a moment that was rounded to float32
 _TRIMMED = 1.03  # narrow senders leave out rows below a hundredth of what is shed, twice at most
 _ROUND_OFF = 2.0**-53  # of one operation in float64
-_SEE_RECIPE = (
-    "The answer to joining has the recipe and its parameters; docs/wire.md says what follows."
-)
 _WORST_ROUND_OFF = 1e-9  # of the trace; more than that is not believed, whatever the count
 
 
@@ -110,7 +108,7 @@ def _check_statistics(served: Served, statistics: Statistics) -> None:
         raise InvalidMessage(str(error), field=f"upload.{error.field}") from error
     levels, loose = served.model.relays, loose_at(served)
     _check_rewards(statistics.rewards, limits, loose)
-    _check_form(served, summary)
+    check_form(served, summary)
     mass, length, needed, floor = _weighed(statistics)
     moved = moved_at(served, statistics)
     room, single = room_at(served, summary), (1 + levels) * _SINGLE
@@ -165,94 +163,6 @@ def _check_rewards(rewards: Rewards, limits: Limits, loose: float) -> None:
         raise misfit("upload.more.rewards", f"a sum of squares of {rewards.squares:g}", expected)
 
 
-def _check_form(served: Served, summary: object) -> None:
-    """Raise InvalidMessage unless the summary has the kind and shape of the recipe's."""
-    d, wire = served.recipe.dimension, served.params.get("wire", "full")
-    match summary, served.empty:
-        case Gram(matrix), Gram() if wire == "full":
-            _check_fits(matrix.shape == (d, d), "matrix", matrix.shape, f"{d} rows of {d} numbers")
-        case Triangle() as triangle, Gram() if wire != "full":
-            _check_triangle(triangle)
-            _check_fits(triangle.dimension == d, "dimension", triangle.dimension, f"{d}")
-            _check_fits(triangle.width == wire, "width", triangle.width, f"{wire!r}")
-        case ((Sketch() | Narrow() as sketch), Sketch() as like):
-            _check_numbers(sketch)
-            _check_size(sketch, like, automatic=served.params.get("sketch_size") == "auto")
-            if (sketch.lost is None) != (like.lost is None):
-                got, expected = ("nil", "a number") if sketch.lost is None else (sketch.lost, "nil")
-                raise misfit("upload.summary.lost", got, expected, fix=_SEE_RECIPE)
-            if isinstance(sketch, Narrow):
-                _check_fits(sketch.width == wire, "width", sketch.width, f"{wire!r}")
-        case ((LossyRows() | Fitted() as rows), LossyRows()) if isinstance(rows, Fitted) == (
-            wire == "fitted"
-        ):
-            shape, most = rows.rows.shape, _largest_size(served)
-            expected = f"fewer than {most} rows of {d} numbers, by the recipe's sketch_size"
-            _check_fits(shape[1] == d and shape[0] < most, "rows", shape, expected)
-            _check_lossy(rows)
-        case _, like:
-            raise misfit("upload.summary", _said(summary), _kind(like, wire), fix=_SEE_RECIPE)
-
-
-def _check_fits(fits: bool, name: str, got: object, expected: str) -> None:
-    if not fits:
-        raise misfit(f"upload.summary.{name}", got, expected, fix=_SEE_RECIPE)
-
-
-def _check_size(sketch: Sketch | Narrow, like: Sketch, *, automatic: bool) -> None:
-    """Raise InvalidMessage unless a sketch has a size, and rows, that the recipe allows."""
-    size, (rows, length), d = sketch.size, sketch.rows.shape, like.dimension
-    fits = 2 <= size <= like.size if automatic else size == like.size
-    expected = f"a size from 2 to {like.size}" if automatic else f"{like.size}, its sketch_size"
-    _check_fits(fits, "size", size, expected)
-    expected = f"fewer rows than the size, {size}, each of {d} numbers"
-    _check_fits(rows < size and length == d, "rows", f"{rows} rows of {length}", expected)
-
-
-def _largest_size(served: Served) -> int:
-    """Return the largest sketch size of an upload with a bound for each coordinate."""
-    memory = served.recipe.parts.memory
-    return memory.size if isinstance(memory, LossyMemory) else 0
-
-
-def _kind(like: object, wire: str) -> str:
-    """Say which summary of docs/wire.md a recipe's uploads have."""
-    match like:
-        case Gram():
-            tag = "gram" if wire == "full" else "triangle"
-        case Sketch():
-            tag = "sketch" if wire == "float64" else "narrow"
-        case _:
-            tag = "rows" if wire == "float64" else "fitted"
-    return f"a {tag!r}, since the recipe's wire is {wire!r}"
-
-
-def _check_numbers(sketch: Sketch | Narrow) -> None:
-    for name, value in (("shed", sketch.shed), ("lost", sketch.lost)):
-        if value is not None:
-            _check_number(name, value)
-
-
-def _check_lossy(rows: LossyRows | Fitted) -> None:
-    """Raise InvalidMessage unless there is a bound for every coordinate, none of them negative."""
-    for name in ("lost", "weight"):
-        _check_number(name, getattr(rows, name))
-    if rows.bound.shape != (rows.dimension,) or not (rows.bound >= 0.0).all():
-        got = f"{len(rows.bound)} numbers, the least {rows.bound.min():g}"
-        raise misfit("upload.summary.bound", got, f"{rows.dimension} numbers of at least 0")
-
-
-def _check_triangle(triangle: Triangle) -> None:
-    """Raise InvalidMessage unless its numbers can be added up."""
-    for name, value in (("raised", triangle.raised), ("shed", triangle.shed)):
-        _check_number(name, value)
-
-
-def _check_number(name: str, value: float) -> None:
-    if not 0.0 <= value < np.inf:
-        raise misfit(f"upload.summary.{name}", value, "a finite number of at least 0")
-
-
 def _least_lost(served: Served, sketch: Sketch | Narrow, most: float) -> float:
     """Return what of the trace a sender must have lost at least to have shed this much.
 
@@ -301,23 +211,6 @@ def _check_loss(served: Served, sketch: Sketch | Narrow, mass: float, most: floa
     if not sketch.shed <= sketch.lost + rounding:
         expected = f"no more than was lost, {sketch.lost:g}"
         raise misfit("upload.summary.shed", sketch.shed, expected)
-
-
-def _said(summary: object) -> str:
-    match summary:
-        case Gram(matrix):
-            return f"a 'gram' of shape {matrix.shape}"
-        case Triangle(width) as triangle:
-            return f"a 'triangle' of dimension {triangle.dimension} in {width}"
-        case Narrow() as narrow:
-            return f"a 'narrow' of rows of shape {narrow.rows.shape} in {narrow.width}"
-        case Sketch(rows):
-            return f"a 'sketch' of rows of shape {rows.shape}"
-        case LossyRows() | Fitted() as lossy:
-            tag = "fitted" if isinstance(lossy, Fitted) else "rows"
-            return f"a {tag!r} of rows of shape {lossy.rows.shape}"
-        case _:
-            return f"a {type(summary).__name__}"
 
 
 def _weighed(statistics: Statistics) -> tuple[float, float, float, float]:
