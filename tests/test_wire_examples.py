@@ -79,7 +79,7 @@ def test_the_upload_before_it_is_rounded(shown: dict[str, Any], agent: fb.Agent)
     held = (rows * rows).sum(axis=0)
     close(held, shown["h"])
     close(np.linalg.svd(rows / np.sqrt(RIDGE + held), compute_uv=False) ** 2, shown["g"])
-    kept = nothing_lost(rows).leading(3, RIDGE).kept(2)
+    kept = nothing_lost(rows).leading(3, RIDGE).made_whole().kept(2)
     close(kept.rows * signs(kept.rows, shown["rows"]), shown["rows"])
     close(kept.lost, shown["lost_cut"])
     close(kept.bound, shown["c_cut"])
@@ -130,7 +130,7 @@ def gap_of(c: Any, lost: float) -> Any:
     return lost * c / c.sum() if c.sum() else 0.0 * c
 
 
-def cut_by_page(rows: Any, most: int) -> tuple[Any, Any, float]:
+def cut_by_page(rows: Any, most: int, *, whole: bool, even: float = 2.0) -> tuple[Any, Any, float]:
     """Return the rows that cutting keeps, and what it adds to c and to lost."""
     held = (rows * rows).sum(axis=0)
     a = RIDGE + held
@@ -141,7 +141,9 @@ def cut_by_page(rows: Any, most: int) -> tuple[Any, Any, float]:
     g = np.append(values**2, np.zeros(most + 1))
     if g[most] == 0.0:
         return values[:, None] * vectors * np.sqrt(a), 0.0 * a, 0.0
-    kept = np.sqrt(g[:most] - g[most])[:, None] * vectors[:most] * np.sqrt(a)
+    kept = np.sqrt(g[:most])[:, None] * vectors[:most] * np.sqrt(a)
+    if not whole or (g[most] * a).sum() > even * ((rows * rows).sum() - (kept * kept).sum()):
+        kept = np.sqrt(g[:most] - g[most])[:, None] * vectors[:most] * np.sqrt(a)
     gone = max(0.0, (rows * rows).sum() - (kept * kept).sum())
     add = g[most] * a if (g[most] * a).sum() <= len(a) * gone else np.full(len(a), gone)
     return kept, np.where(held > 0.0, add, 0.0), gone
@@ -150,9 +152,11 @@ def cut_by_page(rows: Any, most: int) -> tuple[Any, Any, float]:
 class Page:
     """An agent of fitted rows that keeps to the words of the page, one step a line."""
 
-    def __init__(self, theta0: Any, seen: float, *, size: int, room: float, buffer: int) -> None:
+    def __init__(
+        self, theta0: Any, seen: float, *, size: int, room: float, buffer: int, whole: bool
+    ) -> None:
         self.theta0, self.seen, self.d = theta0, seen, len(theta0)
-        self.size, self.room, self.buffer = size, room, buffer
+        self.size, self.room, self.buffer, self.whole = size, room, buffer, whole
         self.rows, self.c, self.lost = np.zeros((0, self.d)), np.zeros(self.d), 0.0
         self.carried, self.plain = np.zeros(self.d), np.zeros(self.d)
 
@@ -161,7 +165,7 @@ class Page:
         if len(self.rows) < self.buffer or self.buffer > self.d:
             return
         before = self.rows
-        self.rows, add, gone = cut_by_page(before, self.size - 1)
+        self.rows, add, gone = cut_by_page(before, self.size - 1, whole=False)
         self.c, self.lost = self.c + add, self.lost + gone
         after = self.rows.T @ self.rows + np.diag(gap_of(add, gone))
         self.carried = self.carried + (before.T @ before - after) @ self.theta0
@@ -170,12 +174,12 @@ class Page:
         new = (self.rows**2).sum() + self.lost
         most = max(new + self.seen, RIDGE)
         charge = 0.01 * RIDGE * (new / most) * (RIDGE / most) ** 0.25
-        rows, add, gone = cut_by_page(self.rows, self.size - 1)
+        rows, add, gone = cut_by_page(self.rows, self.size - 1, whole=self.whole, even=1e300)
         first = 0.9 * np.sqrt(12 * charge / (11 * (np.sqrt(len(rows)) + np.sqrt(self.d)) ** 2))
         bits = 1 + np.ceil(np.log2(np.abs(rows).max(axis=1) / first + 1.5))
         fits = max(1, int((np.cumsum(self.d * bits / 8 + 1) <= self.room).sum()))
-        if fits < len(rows):
-            rows, add, gone = cut_by_page(self.rows, fits)
+        left = fits if fits < len(rows) else self.size - 1
+        rows, add, gone = cut_by_page(self.rows, left, whole=self.whole)
         c, lost = self.c + add, self.lost + gone
         step = 0.9 * np.sqrt(12 * charge / (11 * (np.sqrt(len(rows)) + np.sqrt(self.d)) ** 2))
         tried = upper_half(step)
@@ -225,9 +229,10 @@ HARD: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize("kept", ["shrunk", "whole"])
 @pytest.mark.parametrize("name", HARD)
 @pytest.mark.parametrize("seed", range(12))
-def test_uploads_are_made_by_the_words_of_the_page(name: str, seed: int) -> None:
+def test_uploads_are_made_by_the_words_of_the_page(name: str, seed: int, kept: Any) -> None:
     asked, d, rng = HARD[name], 5, np.random.default_rng(seed)
     recipe = fb.FSCLB(
         dimension=d,
@@ -237,6 +242,7 @@ def test_uploads_are_made_by_the_words_of_the_page(name: str, seed: int) -> None
         estimate="corrected",
         compensation="coordinates",
         wire="fitted",
+        rows=kept,
         **asked,
     )
     other, agent, server = recipe.agent(1), recipe.agent(0), recipe.server()
@@ -254,7 +260,8 @@ def test_uploads_are_made_by_the_words_of_the_page(name: str, seed: int) -> None
     size = 1 + 16 // (d + 1) if "budget" in asked else asked["sketch_size"]
     room = 16.0 if "budget" in asked else np.inf
     buffer = asked.get("buffer") or 3 * d
-    page = Page(agent.theta, seen, size=size, room=room, buffer=buffer)
+    whole_rows = kept == "whole"
+    page = Page(agent.theta, seen, size=size, room=room, buffer=buffer, whole=whole_rows)
     arms = rng.standard_normal((11, d)) * (100.0 if "budget" in asked or seed % 2 else 1.0)
     arms[:, 2] = 0.0  # a coordinate that is never played
     rewards = arms @ taste + rng.standard_normal(len(arms))
@@ -282,7 +289,8 @@ def test_a_step_that_is_too_large_is_followed_by_a_smaller_one() -> None:
     d, again = 5, 0
     recipe = fb.FSCLB.lean(dimension=d, agents=2, sketch_size=2, alpha=1e40)
     for size in np.linspace(0.3, 0.9, 80):  # all errors of rounding are the same, up to half a step
-        agent, page = recipe.agent(0), Page(np.zeros(d), 0.0, size=2, room=np.inf, buffer=3 * d)
+        agent = recipe.agent(0)
+        page = Page(np.zeros(d), 0.0, size=2, room=np.inf, buffer=3 * d, whole=True)
         agent.observe(np.full(d, size), 1.0)
         page.observe(np.full(d, size), 1.0)
         summary, told = agent.collect().summary, page.upload(1, 1.0)

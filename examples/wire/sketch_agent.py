@@ -293,7 +293,10 @@ class LeanAgent(SketchAgent):
         held = [sum(row[j] ** 2 for row in self.rows) for j in range(d)]
         metric = [math.sqrt(ridge + h) for h in held]
         divided = [[a / m for a, m in zip(row, metric, strict=True)] for row in self.rows]
-        rows, delta = lowered(jacobi(divided), self.largest_size() - 1)
+        whole = jacobi(divided)
+        rows, delta = lowered(whole, self.largest_size() - 1)
+        if self.params.get("rows") == "whole":
+            rows = whole[: len(rows)]
         count = len(rows)
         if budget is not None and rows:
             step, room, count = step_for(charge, len(rows), d), budget - 112 - 5 * d, 0
@@ -302,9 +305,14 @@ class LeanAgent(SketchAgent):
                 room -= (1 + math.ceil(math.log2(largest / step + 1.5))) * d / 8 + 1
                 count += room >= 0
             count = max(1, count)
-        rows, more = lowered(rows, count)
-        delta += more
+        rows, delta = lowered(whole, min(count, self.largest_size() - 1))
         kept = [[a * m for a, m in zip(row, metric, strict=True)] for row in rows]
+        if self.params.get("rows") == "whole":
+            longer = [
+                [a * m for a, m in zip(row, metric, strict=True)] for row in whole[: len(rows)]
+            ]
+            if delta * sum(m * m for m in metric) <= 2 * (sum(held) - trace(longer)):
+                kept = longer
         gone = max(0.0, sum(held) - trace(kept)) if delta else 0.0
         loss = [delta * m * m for m in metric]
         if sum(loss) > d * gone:

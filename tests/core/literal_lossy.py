@@ -27,6 +27,7 @@ class Plan:
     corrected: bool = True
     rounds: bool = False
     room: float | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,16 @@ def spectrum(plan: Plan, G: Array) -> tuple[Array, Array, Array]:
     return g[::-1][real], U.T[::-1][real], a
 
 
-def cut(plan: Plan, parcel: Parcel, rows: int) -> tuple[Parcel, Array]:
+def cut(plan: Plan, parcel: Parcel, rows: int, even: float = 2.0) -> tuple[Parcel, Array]:
     """Keep some rows; what is lost is at most delta a. Return the rows too."""
     g, U, a = spectrum(plan, parcel.G)
     delta = g[rows] if len(g) > rows else 0.0
     left = np.maximum(g[:rows] - delta, 0.0)
+    dropped = np.sum(g[rows:, None] * U[rows:] ** 2 * a) + np.sum(
+        np.where(left > 0.0, 0.0, g[:rows])[:, None] * U[:rows] ** 2 * a
+    )
+    if plan.whole and delta * np.sum(a) <= even * dropped:
+        left = np.where(left > 0.0, g[:rows], 0.0)
     S = (np.sqrt(left)[:, None] * U[:rows] * np.sqrt(a))[left > 1e-13 * g.max(initial=1e-300)]
     if delta == 0.0:
         return parcel, S
@@ -102,7 +108,7 @@ def first_step(charge: float, rows: int, d: int) -> float:
 def rows_that_fit(plan: Plan, parcel: Parcel, charge: float, faint: float) -> int:
     """At most ``most``, without faint ones, in the room that there is."""
     a = plan.lam + parcel.G.diagonal()
-    _, S = cut(plan, parcel, plan.most)
+    _, S = cut(plan, parcel, plan.most, even=1e300)
     if faint:
         S = S[np.sum(S**2 / a, axis=1) * a.max() > faint]
     if plan.room is None or not len(S):

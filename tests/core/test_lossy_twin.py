@@ -24,6 +24,13 @@ PLANS: dict[str, dict[str, Any]] = {
     "corrected": {"estimate": "corrected"},
     "rounded": {"estimate": "corrected", "wire": "fitted"},
     "budget": {"estimate": "corrected", "wire": "fitted", "budget": message_bytes(D) + 80},
+    "whole rows": {"estimate": "corrected", "rows": "whole"},
+    "whole rows, budget": {
+        "estimate": "corrected",
+        "wire": "fitted",
+        "budget": message_bytes(D) + 80,
+        "rows": "whole",
+    },
 }
 
 
@@ -46,6 +53,7 @@ def pair(name: str) -> tuple[fb.Recipe, twin.Plan]:
         corrected=chosen["estimate"] == "corrected",
         rounds="wire" in chosen,
         room=None if budget is None else 80.0,
+        whole=chosen.get("rows") == "whole",
     )
     return recipe, plan
 

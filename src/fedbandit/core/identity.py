@@ -48,10 +48,10 @@ def _whole(value: Any) -> Any:
 def told_params(recipe: Recipe) -> dict[str, Any]:
     """Return the parameters from which any agent of version 2 builds this recipe.
 
-    Agents from before there were choices and encodings have no such parameters, so they are left
-    out at their defaults.
+    Agents from before there were choices, encodings and whole rows have no such parameters, so they
+    are left out at their defaults.
     """
-    added, params = {"choice", "features"} - recipe.differing.keys(), recipe.params
+    added, params = {"choice", "features", "rows"} - recipe.differing.keys(), recipe.params
     return {name: value for name, value in params.items() if name not in added}
 
 

@@ -102,9 +102,10 @@ def test_rows_by_their_coordinates(seed: int, k: int, d: int) -> None:
     faint=st.sampled_from([0.0, 0.02, 10.0]),
     room=st.one_of(st.just(inf), st.floats(0.0, 200.0)),
     delta=st.sampled_from([0.0, 0.3]),
+    even=st.sampled_from([0.0, 2.0, 1e6]),
 )
 def test_a_message_is_cut_and_rounded_alike(
-    seed: int, k: int, d: int, faint: float, room: float, delta: float
+    seed: int, k: int, d: int, faint: float, room: float, delta: float, even: float
 ) -> None:
     """Codes may differ by one where a number lies in the middle between two of them."""
     rng = np.random.default_rng(seed)
@@ -115,8 +116,8 @@ def test_a_message_is_cut_and_rounded_alike(
     metric, bound = np.sqrt(1.0 + held), read_only(rng.exponential(size=d))
     leading = rows, squares, delta, metric, held, bound, 1.5, 1.1
     for count in range(k + 3):
-        agree(kept, *leading, count, atol=1e-9)
-    asked = *leading, 0.01, faint, room
+        agree(kept, *leading, count, even, atol=1e-9)
+    asked = *leading, 0.01, faint, room, even
     expected = fit.plain(*_copies(asked))
     codes, step, levels, top, lost, short, raised = fit(*_copies(asked))
     assert codes.dtype == np.int32

@@ -30,6 +30,8 @@ TightRadius = float | Literal["auto", "paper", "tight"]
 Wire = Width | Literal["fitted"]
 WIRES: Final[tuple[Wire, ...]] = (*WIDTHS, "fitted")
 Compensation = Literal["uniform", "coordinates"]
+Rows = Literal["shrunk", "whole"]
+LEAN_ALPHA: Final = 0.8
 
 
 def _implied(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,7 +61,8 @@ def _labelled(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None
     if unlike or (automatic and params["budget"] is None):
         return None
     budget = lean_budget(params["dimension"]) if automatic else None
-    return "FSCLB.lean", {**_LEAN, "sketch_size": "auto", "radius": "auto", "budget": budget}
+    chosen = {"sketch_size": "auto", "radius": "auto", "alpha": LEAN_ALPHA, "rows": "whole"}
+    return "FSCLB.lean", {**_LEAN, **chosen, "budget": budget}
 
 
 class Fsclb:
@@ -88,6 +91,7 @@ class Fsclb:
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
         compensation: Compensation = "uniform",
+        rows: Rows = "shrunk",
         choice: AnyChoice = "ucb",
         features: AnyFeatures = None,
     ) -> Parts:
@@ -134,6 +138,10 @@ class Fsclb:
           that were never played keep their full width, rare ones lose little
           (``core.memory.lossy.summary``). It needs ``estimate="paper"`` or ``"corrected"``, and
           ``wire="float64"`` or ``"fitted"``.
+        - ``rows``: what becomes of the rows that a message keeps. ``"shrunk"``, as published: the
+          square of the first row that is left out is subtracted from theirs. ``"whole"`` (for
+          coordinates): they are sent as they are. The bound is the same, and the estimate, which
+          has less to correct, forgets early errors sooner (docs/beyond.md).
         - ``wire``: the numbers in which rows are sent, float64, float32, float16, bfloat16 or int8.
           What rounding may lose is added to what is shed. ``"fitted"`` (for coordinates, with the
           corrected estimate) gives every row the bits that its size asks for, so that what rounding
@@ -148,7 +156,8 @@ class Fsclb:
         one_of("estimate", estimate, get_args(Estimate))
         one_of("wire", wire, WIRES)
         one_of("compensation", compensation, get_args(Compensation))
-        _check_fit(compensation, estimate, wire)
+        one_of("rows", rows, get_args(Rows))
+        _check_fit(compensation, estimate, wire, rows)
         real("ridge", ridge)
         real("alpha", alpha)
         size, sizing = _sizes(sketch_size, budget, dimension=dimension, width=wire)
@@ -165,6 +174,7 @@ class Fsclb:
                 rounds=wire == "fitted",
                 budget=budget if wire == "fitted" else None,
                 longest=bounds.parameter_norm if theoretical else inf,
+                whole=rows == "whole",
             )
         else:
             memory = SketchMemory(
@@ -210,12 +220,13 @@ class Fsclb:
         dimension: int,
         agents: int,
         sketch_size: int | Literal["auto"] = "auto",
-        alpha: float = 1.0,
+        alpha: float = LEAN_ALPHA,
         ridge: float = 1.0,
         radius: float | Literal["auto", "tight"] = "auto",
         budget: int | None = None,
         server_size: int | None = None,
         bounds: Bounds = Bounds(),
+        rows: Rows = "whole",
         choice: AnyChoice = "ucb",
         features: AnyFeatures = None,
     ) -> Recipe:
@@ -226,8 +237,10 @@ class Fsclb:
         worlds, what is proven, and where it loses. ``fedbandit advise`` compares on your data.
 
         It is ``FSCLB`` with ``cadence="buffered"``, ``estimate="corrected"``,
-        ``compensation="coordinates"``, ``wire="fitted"`` and ``sketch_size="auto"``; all parameters
-        are documented there. ``radius`` is by default measured in units of the rewards.
+        ``compensation="coordinates"``, ``rows="whole"``, ``wire="fitted"`` and
+        ``sketch_size="auto"``; all parameters are documented there. ``radius`` is by default
+        measured in units of the rewards. Models and states from before rows were whole have
+        ``rows="shrunk"`` and ``alpha=1.0``.
         ``budget``, the most bytes of a message, is by default what moment and bound take and 3.5 %
         of a d x d matrix in float64. A new direction that no single coordinate shows is found if
         the budget has room for as many rows as the arms of before have directions.
@@ -250,6 +263,7 @@ class Fsclb:
             server_size=server_size,
             bounds=bounds,
             compensation="coordinates",
+            rows=rows,
             choice=choice,
             features=features,
         )
@@ -273,9 +287,14 @@ def _check_papers(radius: float | str, estimate: str) -> None:
         )
 
 
-def _check_fit(compensation: str, estimate: str, wire: str) -> None:
+def _check_fit(compensation: str, estimate: str, wire: str, rows: str) -> None:
     """Raise InvalidParameter for combinations that are not built."""
     if compensation == "uniform":
+        if rows != "shrunk":
+            raise InvalidParameter(
+                f"rows: {rows!r} needs compensation='coordinates'; got compensation='uniform'. Set "
+                "that, or leave rows out."
+            )
         if wire == "fitted":
             raise InvalidParameter(
                 "wire: 'fitted' needs compensation='coordinates' and estimate='corrected'; got "

@@ -139,21 +139,24 @@ def kept_numpy(
     lost: float,
     weight: float,
     count: int,
+    even: float,
 ) -> tuple[Array, Array, float]:
     """Return what ``kept`` does, by numpy."""
-    if count < len(rows):
-        more = float(squares[count:].max())
-        longer = np.flatnonzero(squares[:count] > more)
-        rows = rows[longer] * np.sqrt(1.0 - more / squares[longer])[:, None]
-        delta += more
-    rows = rows * metric
+    more = float(squares[count:].max(initial=0.0))
+    longer = np.flatnonzero(squares[:count] > more) if count < len(rows) else np.arange(len(rows))
+    delta = max(delta, more) if even > 0.0 else delta + more
+    long, scales = rows[longer] * metric, delta * metric * metric
+    gone = max(0.0, float(held.sum() - np.vdot(long, long)))
+    shed = more if even == 0.0 else delta if scales.sum() > even * gone else 0.0
+    if shed > 0.0:
+        longer = longer[squares[longer] > shed]
+        long = rows[longer] * np.sqrt(1.0 - shed / squares[longer])[:, None] * metric
+        gone = max(0.0, float(held.sum() - np.vdot(long, long)))
     if delta == 0.0:
-        return rows, bound.copy(), lost
-    gone = max(0.0, float(held.sum() - np.vdot(rows, rows)))
-    scales = delta * metric * metric
+        return long, bound.copy(), lost
     if scales.sum() > len(scales) * gone:
         scales = np.full(len(scales), gone)
-    return rows, bound + weight * np.where(held > 0.0, scales, 0.0), lost + gone
+    return long, bound + weight * np.where(held > 0.0, scales, 0.0), lost + gone
 
 
 @kernel_or(kept_numpy)
@@ -167,33 +170,41 @@ def kept(
     lost: float,
     weight: float,
     count: int,
+    even: float,
 ) -> tuple[Array, Array, float]:
     """Return the first ``count`` of some leading rows, their bound, and the trace that is lost.
 
     ``rows`` (orthogonal, with squares ``squares``, delta subtracted already) are divided by
     ``metric``; bound, lost and weight are those of what they lead, ``held`` the diagonal of S^T S.
-    What is lost now is bounded by delta a, or by its trace if that adds up to less. Cost O(k d).
+    What is lost now is bounded by delta a, or by its trace if that adds up to less. With ``even``
+    above 0 delta was not subtracted, and is only if delta a adds up to more than ``even`` times
+    what is lost without. Cost O(k d).
     """
     d, more, filled, mass, total, scales = len(metric), 0.0, 0, 0.0, 0.0, 0.0
     count = min(count, len(rows))
     for i in range(count, len(rows)):
         more = max(more, squares[i])
-    longer = np.empty((count, d))
-    for i in range(count):
-        if count == len(rows) or squares[i] > more:
-            factor, target = np.sqrt(1.0 - more / squares[i]) if more > 0.0 else 1.0, longer[filled]
-            for j in range(d):
-                target[j] = rows[i, j] * factor * metric[j]
-            for j in range(d):  # apart from what writes, see ``rounded_to``
-                mass += target[j] * target[j]
-            filled += 1
-    delta += more
-    raised = np.empty(d)
-    for j in range(d):
-        raised[j] = bound[j]
+    delta = max(delta, more) if even > 0.0 else delta + more
     for j in range(d):
         total += held[j]
         scales += delta * metric[j] * metric[j]
+    longer, shed, again = np.empty((count, d)), 0.0 if even > 0.0 else more, True
+    while again:
+        filled, mass = 0, 0.0
+        for i in range(count):
+            if (count == len(rows) or squares[i] > more) and (shed == 0.0 or squares[i] > shed):
+                factor = np.sqrt(1.0 - shed / squares[i]) if shed > 0.0 else 1.0
+                target = longer[filled]
+                for j in range(d):
+                    target[j] = rows[i, j] * factor * metric[j]
+                for j in range(d):  # apart from what writes, see ``rounded_to``
+                    mass += target[j] * target[j]
+                filled += 1
+        again = even > 0.0 and shed == 0.0 and scales > even * max(0.0, total - mass)
+        shed = delta
+    raised = np.empty(d)
+    for j in range(d):
+        raised[j] = bound[j]
     if delta > 0.0:
         gone = max(0.0, total - mass)
         flat = scales > d * gone
@@ -278,6 +289,7 @@ def fit_numpy(
     charge: float,
     faint: float,
     room: float,
+    even: float,
 ) -> Fit:
     """Return what ``fit`` does, by numpy."""
     count = len(rows)
@@ -286,7 +298,9 @@ def fit_numpy(
     if room < inf and count:
         step = step_for(charge / weight, count, len(metric))
         count = rows_within_numpy(rows[:count], metric, step, room)
-    rows, bound, lost = kept_numpy(rows, squares, delta, metric, held, bound, lost, weight, count)
+    rows, bound, lost = kept_numpy(
+        rows, squares, delta, metric, held, bound, lost, weight, count, even
+    )
     codes, step = np.zeros(rows.shape), 1.0
     if not np.isfinite(np.abs(rows).sum() + bound.sum() + charge):
         none = np.zeros(len(metric), np.uint8)
@@ -320,6 +334,7 @@ def fit(
     charge: float,
     faint: float,
     room: float,
+    even: float,
 ) -> Fit:
     """Cut leading rows (see ``kept``) to what a message holds, and round them.
 
@@ -337,7 +352,7 @@ def fit(
     if room < np.inf and count > 0:
         asked = step_for(charge / weight, count, d)
         count = rows_within(rows[:count], metric, asked, room)
-    whole, raised, lost = kept(rows, squares, delta, metric, held, bound, lost, weight, count)
+    whole, raised, lost = kept(rows, squares, delta, metric, held, bound, lost, weight, count, even)
     k, step, largest, everything = len(whole), 1.0, 0.0, charge
     codes, short = np.zeros((k, d), np.int32), np.zeros((k, d))
     for i in range(k):

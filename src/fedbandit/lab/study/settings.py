@@ -99,7 +99,7 @@ class Algorithm:
         if not self.tuned_as:
             return RECIPES[self.recipe](**params, seed=seed)
         params |= {"ridge": RIDGE, "radius": radius, "bounds": setting.bounds(rounds)}
-        if self.recipe in ("FSCLB", "FSCLB.lean", "FedLinUCB"):
+        if self.recipe in ("FSCLB", "FedLinUCB"):
             params["alpha"] = ALPHA
         if self.recipe in ("FSCLB", "SOFUL", "CBSCFD"):
             params["sketch_size"] = setting.sketch_size

@@ -50,6 +50,7 @@ class LossyMemory:
     ``rounds``: rows are rounded for sending (``lossy.fitted``), and with a ``budget`` no message is
     longer than that many bytes. Pending data is cut once it has ``buffer`` rows. The server keeps
     fewer than ``server_size`` rows; with d + 1 it keeps the matrix S^T S of all it was sent.
+    ``whole``: the rows of a message are as long as they were, not shrunk (see ``lossy.summary``).
 
     ``corrected``: theta is solved for with what is missing on average, and the error of cutting and
     rounding times an estimate theta' is subtracted from the moment (see ``SketchMemory``).
@@ -65,6 +66,7 @@ class LossyMemory:
     rounds: bool = False
     budget: int | None = None
     longest: float = inf
+    whole: bool = False
 
     @property
     def combines_rounded(self) -> bool:
@@ -150,6 +152,7 @@ class LossyMemory:
     ) -> LossyRows | Fitted:
         """Return as many rows as a message holds, without faint ones, and rounded."""
         leading = whole.leading(self.size, self.ridge)
+        leading = leading.made_whole() if self.whole else leading
         if not self.rounds:
             return leading.kept(len(leading.rows))
         room = inf if self.budget is None else self.budget - message_bytes(self.dimension)

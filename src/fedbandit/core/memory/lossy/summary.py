@@ -6,9 +6,14 @@ Both say, with w = ``weight`` and c = ``bound`` (d),
 
 so that V = w S^T S + diag(ridge + c) is never below ridge I + X^T X. Where c comes from:
 
-- **Cutting.** Let A = diag(a) with any a_j > 0. Frequent Directions on the rows of S A^-1/2 keeps m
-  rows and subtracts delta, the square of row m + 1, from their squares. What is lost there is at
-  most delta I, so the loss E of S^T S has 0 <= E <= delta A, and c grows by w delta a. Here
+- **Cutting.** Let A = diag(a) with any a_j > 0. Of the orthogonal rows of S A^-1/2 the m longest
+  are kept; with delta the square of row m + 1, what is lost there is at most delta I, so the loss
+  E of S^T S has 0 <= E <= delta A, and c grows by w delta a. Rows that are cut again and again are
+  shrunk as well: delta is subtracted from the squares of those that are kept (Frequent Directions),
+  which loses no more than delta in any direction either, and bounds the sum of all deltas. Rows of
+  a message may stay ``whole``, if what is lost is spread evenly: where delta a adds up to at most
+  twice that, - diag(missing) <= E - diag(missing) <= diag(missing), so that correcting with an
+  estimate (``LossyMemory``) does not overshoot. Here
   a_j = ridge + (S^T S)_jj: a coordinate loses in proportion to what it holds. The paper's a = 1
   drops a feature first that was played once among thousands. If a coordinate was never played, row
   and column j of E vanish, so c_j stays 0.
@@ -27,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -44,6 +49,9 @@ from fedbandit.core.memory.lossy.reading import LossyGramReading, LossyReading
 from fedbandit.core.memory.summary import trusted
 
 S = TypeVar("S", "LossyRows", "LossyGram")
+
+EVEN: Final = 2.0
+"""Rows of a message stay whole if delta a adds up to at most this multiple of what is lost."""
 
 
 class Sent(Protocol):
@@ -205,7 +213,8 @@ class Leading:
     """The leading rows of ``source`` divided by ``metric``, the square roots of a (d).
 
     ``rows`` are orthogonal, largest first, with squares ``squares``; ``delta`` was subtracted from
-    these. ``held`` is the diagonal of S^T S.
+    these, unless they are whole: then ``even`` is above 0, and they are shrunk where ``delta`` a
+    adds up to more than ``even`` times what is lost. ``held`` is the diagonal of S^T S.
     """
 
     source: LossyRows | LossyGram
@@ -214,15 +223,22 @@ class Leading:
     delta: float
     metric: Array
     held: Array
+    even: float = 0.0
+
+    def made_whole(self) -> Leading:
+        """Return the same rows as long as they were before ``delta`` was subtracted."""
+        squares = self.squares + self.delta
+        rows = self.rows * np.sqrt(squares / self.squares)[:, None]
+        return replace(self, rows=rows, squares=squares, even=EVEN)
 
     def kept(self, count: int) -> LossyRows:
         """Return the first ``count`` rows, and the loss of the others in the bound. Cost O(k d)."""
-        rows = LossyRows(*kept.run(*self._numbers(), count), self.source.weight)
+        rows = LossyRows(*kept.run(*self._numbers(), count, self.even), self.source.weight)
         return trusted(rows) if self.source.trusted else rows
 
     def fit(self, charge: float, *, faint: float, room: float) -> Fit:
         """Return as many rows as ``room`` bytes hold, without faint ones, rounded: see ``fit``."""
-        return fit.run(*self._numbers(), charge, faint, room)
+        return fit.run(*self._numbers(), charge, faint, room, self.even)
 
     def _numbers(self) -> tuple[Array, Array, float, Array, Array, Array, float, float]:
         bound, lost, weight = self.source.bound, self.source.lost, self.source.weight
