@@ -48,8 +48,8 @@ print(sorted(set(compiled().items()) - set(before.items())), bool(before) == COM
 def lean_upload(recipe: fb.Recipe, seed: int) -> fb.Upload:
     """Return what an agent of FSCLB.lean sends of a few observations."""
     agent, rng = recipe.agent(0), np.random.default_rng(seed)
-    for arm in rng.standard_normal((6, recipe.dimension)) / recipe.dimension:
-        agent.observe(arm, float(rng.uniform(-1, 1)))
+    for arm in rng.standard_normal((4, recipe.dimension)) / recipe.dimension:
+        assert agent.observe(arm, float(rng.uniform(-1, 1))) is None
     return agent.collect()
 
 

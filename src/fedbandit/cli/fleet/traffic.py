@@ -35,8 +35,8 @@ def traffic_of(fleet: Fleet) -> Traffic:
 
 
 def traffic_of_fedlinucb(recipe: Recipe, world: World, rounds: int) -> Traffic:
-    """Return what FedLinUCB sends in the same rounds, simulated with the recipe's parameters."""
-    params = {name: recipe.params[name] for name in ("dimension", "alpha", "ridge")}
+    """Return what FedLinUCB sends in the same rounds, with this ridge and radius."""
+    params = {name: recipe.params[name] for name in ("dimension", "ridge")}
     asked, agents = recipe.params["radius"], max(recipe.agents, world.agents)
     radius: PaperRadius = "paper" if isinstance(asked, str) else asked
     whole = FedLinUCB(**params, agents=agents, radius=radius)
