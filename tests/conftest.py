@@ -5,8 +5,10 @@ from importlib.util import find_spec
 
 from hypothesis import settings
 
-settings.register_profile("desk", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+# The run without a compiler is a second one over the same laws: fewer examples do there.
+EXAMPLES = 30 if os.environ.get("FEDBANDIT_COMPILE") == "0" else 100
+settings.register_profile("desk", deadline=None, max_examples=EXAMPLES)
+settings.register_profile("ci", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 # What `make test` installs has no driver of browsers; `make test-browser` brings it.
