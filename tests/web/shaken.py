@@ -61,6 +61,7 @@ def use_groups(secure: ssl.SSLObject, names: str) -> None:
 
 
 def _pointer(secure: ssl.SSLObject) -> int | None:
+    # The ssl module has no public way to change keys or groups, and attackers need none.
     inner = secure._sslobj  # type: ignore[attr-defined]
     return ctypes.c_void_p.from_address(id(inner) + _PLACE).value
 

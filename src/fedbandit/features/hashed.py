@@ -118,10 +118,8 @@ def unscaled_arms(
         values *= np.hstack([kept_pairs(context, each, features) for each in actions])
     starts = dimension * np.arange(len(actions))
     places += np.repeat(starts, [len(each) for each in actions])
-    sums: Array = np.bincount(  # type: ignore[assignment]
-        places.ravel(), values.ravel(), dimension * len(actions)
-    )
-    return sums.reshape(len(actions), dimension)
+    sums = np.bincount(places.ravel(), values.ravel(), dimension * len(actions))
+    return np.asarray(sums, np.float64).reshape(len(actions), dimension)
 
 
 def arm_of(context: Named, action: Named, dimension: int, features: Features = PLAIN) -> Array:

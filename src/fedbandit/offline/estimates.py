@@ -31,8 +31,8 @@ LEAST_ROWS: Final = 100
 LEAST_REWARDED: Final = 10
 """Effective rows with a reward other than 0 below which nothing is concluded, for the same."""
 
-_REWARD, _WEIGHT, _WEIGHTED, _ROBUST, _SIZE = range(5)
 _COLUMNS = 5
+_REWARD, _WEIGHT, _WEIGHTED, _ROBUST, _SIZE = range(_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
