@@ -15,7 +15,8 @@ from fedbandit.independent import Independent
 from fedbandit.simulation.fleet import MANY, Agents, CompactFleet
 from fedbandit.simulation.round import bad_round, play_alone, play_round
 from fedbandit.simulation.trace import Ledger, Trace
-from fedbandit.simulation.window import play_in_windows, plays_in_stretches
+from fedbandit.simulation.window import play_in_windows, play_stacked, plays_in_stretches
+from fedbandit.worlds.replay import Replay
 from fedbandit.worlds.round import World
 
 __all__ = ["Trace", "simulate", "warm_up"]
@@ -47,7 +48,10 @@ def simulate(recipe: Recipe | Independent, world: World, *, rounds: int) -> Trac
     server = recipe.server()
     compact = recipe.agents > MANY and plays_in_stretches(recipe)
     agents: Agents = CompactFleet(recipe) if compact else recipe.fleet()
-    if plays_in_stretches(recipe):
+    stack = world.stacked(rounds) if isinstance(world, Replay) else None
+    if plays_in_stretches(recipe) and stack is not None:
+        played = play_stacked(agents, server, stack, ledger)
+    elif plays_in_stretches(recipe):
         played = play_in_windows(agents, server, tape, ledger)
     else:
         played = 0

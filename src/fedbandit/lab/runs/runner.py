@@ -24,10 +24,10 @@ from fedbandit.lab.runs.engines import BACKENDS, MOST_LOSSES, Backend, on_cluste
 from fedbandit.lab.runs.output import sole_writer
 from fedbandit.lab.runs.progress import Progress
 from fedbandit.lab.runs.records import Records, open_records, record
-from fedbandit.lab.runs.replay import replayable
 from fedbandit.lab.runs.task import Task
 from fedbandit.lab.runs.workers import follow, interrupts_held
 from fedbandit.simulation import simulate, warm_up
+from fedbandit.worlds.replay import replayable
 from fedbandit.worlds.round import World
 
 _TOGETHER = 8  # tasks on one tape that a worker gets at a time
