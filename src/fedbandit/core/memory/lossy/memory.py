@@ -110,7 +110,10 @@ class LossyMemory:
         """Return the statistics cut to the size of a message, rounded, and corrected.
 
         The correction, ``carried`` included, is cut to what ``moment_error`` and ``carried`` state.
+        Statistics that are rounded already are returned as they are.
         """
+        if isinstance(statistics.summary, Fitted):
+            return statistics
         whole: LossyRows = statistics.summary
         trace = float(np.vdot(whole.rows, whole.rows)) + whole.lost
         charge = upload_charge(trace, trace + _trace(base.statistics.summary), self.ridge)
