@@ -79,7 +79,7 @@ def serve(
         merger=WorkerMerger(url),
         told_to_stop=lambda: server.should_exit,
         has_room=lambda: all(gate.has_room() for gate in gates[:1]),
-        crowd=lambda: _crowd(gates),
+        connection_gauges=lambda: connection_gauges(gates),
         relays=relays,
         audit=audit,
     )
@@ -161,13 +161,13 @@ async def _run(
         await serve_behind(gates, server)
 
 
-def _crowd(gates: Sequence[Gate]) -> dict[str, float]:
+def connection_gauges(gates: Sequence[Gate]) -> dict[str, float]:
     """Return what metrics tell of connections."""
-    guests = [gate.guests for gate in gates]
+    connections = [gate.connections for gate in gates]
     return {
-        "fedbandit_connections": float(sum(len(each) for each in guests)),
-        "fedbandit_connections_waiting": float(sum(each.waiting for each in guests)),
-        "fedbandit_connections_cut": float(sum(each.cut for each in guests)),
+        "fedbandit_connections": float(sum(len(each) for each in connections)),
+        "fedbandit_connections_waiting": float(sum(each.waiting for each in connections)),
+        "fedbandit_connections_cut": float(sum(each.cut for each in connections)),
     }
 
 
