@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedbandit.errors import InvalidParameter
 from fedbandit.web.connections import Connection, ConnectionBounds
-from fedbandit.web.docs_page import _bytes
+from fedbandit.web.docs_page import file_bytes
 from fedbandit.web.listening import within_handles
 from fedbandit.web.watched import MOST_LINES, Holding, Slices, Watched
 from tests.web.serving import answer_to, head_of, posted, serving
@@ -118,11 +118,11 @@ def test_names_of_files_that_do_not_exist_are_not_remembered() -> None:
     async def run() -> None:
         async with serving() as port:
             await answer_to([head_of("GET", "/docs/docs.js")], port)
-            before = _bytes.cache_info().currsize
+            before = file_bytes.cache_info().currsize
             for number in range(20):
                 answer = await answer_to([head_of("GET", f"/docs/docs.js{number}")], port)
                 assert answer[9:12] == b"404"
-            assert _bytes.cache_info().currsize == before
+            assert file_bytes.cache_info().currsize == before
 
     asyncio.run(run())
 
