@@ -16,7 +16,15 @@ from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.service.board.spectrum import spectrum_of
 from fedbandit.service.board.traffic import Told, TrafficTally
 from fedbandit.service.board.views import RANGES, Range, _points
-from fedbandit.service.models.progress import DAY, HOUR, MINUTE, Period, Progress, Refused, summed
+from fedbandit.service.bookkeeping.progress import (
+    DAY,
+    HOUR,
+    MINUTE,
+    Period,
+    Progress,
+    Refused,
+    summed,
+)
 from fedbandit.service.refusal import Refusal
 from tests.service.made_uploads import sync_for
 from tests.service.running import client_of, make_model, post

@@ -9,7 +9,7 @@ from fedbandit import wire
 from fedbandit.core.memory.summary import empty_gram
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.statistics import Rewards, Statistics
-from fedbandit.service.models.progress import Progress
+from fedbandit.service.bookkeeping.progress import Progress
 
 _ANY = "0" * 16  # in place of a fingerprint
 

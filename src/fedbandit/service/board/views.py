@@ -12,9 +12,8 @@ from fedbandit.service.board.comparing import as_told, beginning_and_lately, err
 from fedbandit.service.board.savings import savings_of
 from fedbandit.service.board.shadows import shadow_view
 from fedbandit.service.board.spectrum import spectrum_of
-from fedbandit.service.models.deduplication import MergedUploads
-from fedbandit.service.models.model import recipe_of, server_at
-from fedbandit.service.models.progress import (
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.progress import (
     DAY,
     HOUR,
     MINUTE,
@@ -25,6 +24,7 @@ from fedbandit.service.models.progress import (
     start_of,
     summed,
 )
+from fedbandit.service.models.model import recipe_of, server_at
 from fedbandit.service.storage.contract import Model, Store
 
 Range = Literal["hour", "day", "month", "all"]

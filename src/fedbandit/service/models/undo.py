@@ -25,9 +25,8 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base, Statistics
 from fedbandit.errors import DataError, InvalidState, unknown
-from fedbandit.service.models.deduplication import MergedUploads
-from fedbandit.service.models.groups import group_of, told_moment
-from fedbandit.service.models.history import (
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.history import (
     LOOSE,
     History,
     Part,
@@ -36,8 +35,9 @@ from fedbandit.service.models.history import (
     is_due,
     superfluous,
 )
+from fedbandit.service.bookkeeping.quotas import NOTHING_SPENT, mass_of, share_left
+from fedbandit.service.models.groups import group_of, told_moment
 from fedbandit.service.models.model import recipe_of, server_at
-from fedbandit.service.models.quotas import NOTHING_SPENT, mass_of, share_left
 from fedbandit.service.storage.contract import Locked
 
 _TOGETHER = 64  # parts that are merged by one shrink
