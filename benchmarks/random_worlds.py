@@ -3,10 +3,9 @@
 ``python -m benchmarks.random_worlds --first 0 --worlds 100`` draws worlds of any size. Features are
 of six kinds (dense, sparse, one-hot, half of each, counts, of low rank) and of different sizes,
 with and without an intercept; rewards are of any unit, mean and noise (normal, heavy-tailed,
-clicks); agents play equally often or not. In each it plays FedLinUCB, the
-paper's FSCLB with l = 0.4 d and FSCLB.lean, all with ``radius="auto"``, and prints a line; worlds in
-which lean's regret is more than 1.1 times the larger of the two are marked. World N is the same in
-every run.
+clicks); agents play equally often or not. In each it plays FedLinUCB, the paper's FSCLB with
+l = 0.4 d and FSCLB.lean, all with ``radius="auto"``, and prints a line; worlds in which lean's
+regret is more than 1.1 times the larger of the two are marked. World N is the same in every run.
 """
 
 import argparse
