@@ -22,8 +22,6 @@ from fedbandit.core.kernels.linalg import Array, fits
 from fedbandit.core.kernels.sparse import SparseLike
 from fedbandit.core.kernels.ucb import Integers
 from fedbandit.core.memory.contract import Pending, Reading
-from fedbandit.core.memory.lossy.fitted import Fitted
-from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.messages import Collect, Download, Message, Upload
 from fedbandit.core.parts.choice import Policy
 from fedbandit.core.parts.last_choice import LastChoice
@@ -288,8 +286,6 @@ class Agent:
     def packed(self, upload: Upload) -> Upload:
         """Return an upload of this agent rounded for sending, if it is not rounded already."""
         self._check_own(upload, "packed")
-        if isinstance(upload.summary, Narrow | Fitted):
-            return upload
         sent = self._parts.memory.uploaded(upload.statistics, self._base)
         return Upload(self.index, sent)
 

@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_limits
 from fedbandit.client import ConnectedAgent
 from fedbandit.edge.app import CLOSE_SECONDS, make_app
 from fedbandit.errors import InvalidParameter
+from fedbandit.web.connections import ConnectionBounds
 from fedbandit.web.gate import Gate, Patience, serve_behind
-from fedbandit.web.guests import Bounds
 from fedbandit.web.host_names import HostNames
 from fedbandit.web.listening import (
     listen,
@@ -21,7 +21,7 @@ from fedbandit.web.listening import (
     within_handles,
 )
 
-BOUNDS: Final = Bounds(connections=1024, newcomers=256, per_address=256)
+BOUNDS: Final = ConnectionBounds(connections=1024, newcomers=256, per_address=256)
 """All come from this machine, so one address may have all places of newcomers."""
 PATIENCE: Final = Patience()
 

@@ -61,8 +61,8 @@ class Learner:
                 life=saved.life,
                 born=saved.born,
                 sequence=saved.sequence,
-                in_flight=None if saved.in_flight is None else _upload(saved.in_flight),
-                waiting=tuple(map(_upload, saved.waiting)),
+                in_flight=None if saved.in_flight is None else wire.decode_upload(saved.in_flight),
+                waiting=tuple(map(wire.decode_upload, saved.waiting)),
             )
         except (InvalidMessage, ValueError) as error:
             raise InvalidState(str(error)) from error
@@ -208,10 +208,3 @@ def warm_up(recipe: Recipe) -> None:
     for turn in range(recipe.parts.memory.capacity + 2):
         learner.observe(arms[turn % len(arms)], 1.0)
     recipe.parts.choice.choose(learner.policy, arms, 0, 0)
-
-
-def _upload(data: bytes) -> Upload:
-    message = wire.decode(data)
-    if not isinstance(message, Upload):
-        raise ValueError(f"a {type(message).__name__} where an upload was expected")
-    return message
