@@ -103,9 +103,8 @@ class Triangle:
     def room(self) -> float:
         """The share by which rounding may have enlarged the trace; ``shed`` is at most twice that.
 
-        The share is of the trace. An entry of N is at most u = ``TriangleCodes.unit``, so raised is at most
-        u (d - 1), and g_i at most 1 + 2^-20 times a_ii. The result allows for three roundings. It
-        is 0 in float64.
+        An entry of N is at most u = ``TriangleCodes.unit``, so raised is at most u (d - 1), and g_i
+        at most 1 + 2^-20 times a_ii. The result allows for three roundings. It is 0 in float64.
         """
         if self.width == EXACT:
             return 0.0
