@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 import uvicorn
+from threadpoolctl import threadpool_limits
 
 from fedbandit.client import ConnectedAgent
 from fedbandit.edge.app import CLOSE_SECONDS, make_app
@@ -53,8 +54,9 @@ def serve(
     server = uvicorn.Server(config)
     stop_on_signals(server)
     announce(url_of(listener))
+    runs = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
     try:
-        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        with threadpool_limits(limits=1), runs as runner:  # more threads wait for each other
             runner.run(serve_behind([gate], server))
     finally:
         agent.close(
