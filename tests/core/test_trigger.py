@@ -1,5 +1,6 @@
 """When an agent uploads, and when it must not: the growth of det V, for each memory."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -26,22 +27,23 @@ class Fixed:
         return self.limit
 
 
+TRIGGERS: dict[str, Callable[[float], parts.Trigger]] = {
+    "never": lambda _: parts.Never(),
+    "growth": parts.Growth,
+    "wait": parts.GrowthTimesWait,
+    "fixed": Fixed,
+}
+MEMORIES: dict[str, parts.Memory] = {
+    "gram": parts.GramMemory(D, 1.0),
+    "sketch": parts.SketchMemory(D, 1.0, size=D + 1),
+}
+
+
 @parts.recipe()
-def Triggered(
-    *, dimension: int, agents: int, memory: str, kind: str, limit: float = 1.0
-) -> parts.Parts:
-    """Learn alone, uploading by one of the package's triggers or by a fixed threshold."""
-    kept = {
-        "gram": parts.GramMemory(dimension, 1.0),
-        "sketch": parts.SketchMemory(dimension, 1.0, size=dimension + 1),
-    }[memory]
-    trigger: parts.Trigger = {
-        "never": parts.Never(),
-        "growth": parts.Growth(limit),
-        "wait": parts.GrowthTimesWait(limit),
-        "fixed": Fixed(limit),
-    }[kind]
-    return parts.Parts(memory=kept, trigger=trigger)
+def Triggered(*, dimension: int, agents: int, memory: str, kind: str, limit: float) -> parts.Parts:
+    """Upload by one of the package's triggers, or by a fixed threshold."""
+    assert (dimension, agents) == (D, 1)
+    return parts.Parts(memory=MEMORIES[memory], trigger=TRIGGERS[kind](limit))
 
 
 def uploads(kind: str, limit: float, memory: str, arms: Array) -> list[bool]:
@@ -64,7 +66,7 @@ def growths(arms: Array) -> list[float]:
     return found
 
 
-both = pytest.mark.parametrize("memory", ["gram", "sketch"])
+both = pytest.mark.parametrize("memory", MEMORIES)
 
 
 @both
