@@ -20,7 +20,7 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.simulation.fleet import Agents
 from fedbandit.simulation.round import count_messages, deliver, play_round
-from fedbandit.simulation.trace import Ledger
+from fedbandit.simulation.trace import PerRound
 from fedbandit.worlds.round import Round, Rounds, is_plain
 
 _FLOATS = 2**19  # in the arms of a window: 4 MB
@@ -35,31 +35,31 @@ def plays_in_stretches(recipe: Recipe) -> bool:
 
 
 def play_in_windows(
-    agents: Agents, server: Server, tape: Iterable[tuple[int, Round]], ledger: Ledger
+    agents: Agents, server: Server, tape: Iterable[tuple[int, Round]], per_round: PerRound
 ) -> int:
     """Play all rounds of a tape, numbered from 0; return how many there were."""
     window, played = Window((0, 0)), 0
     for t, this in tape:
         fits = is_plain(this, len(agents))
         if window.count and not (fits and window.has_room(this)):
-            play_together(window.emptied(), t, agents, server, ledger)
+            play_together(window.emptied(), t, agents, server, per_round)
         if fits:
             window = window if window.shape == this.arms.shape else Window(this.arms.shape)
             window.add(this)
         else:
-            play_round(agents, server, t, this, ledger)
+            play_round(agents, server, t, this, per_round)
         played = t + 1
-    play_together(window.emptied(), played, agents, server, ledger)
+    play_together(window.emptied(), played, agents, server, per_round)
     return played
 
 
-def play_stacked(agents: Agents, server: Server, tape: Rounds, ledger: Ledger) -> int:
+def play_stacked(agents: Agents, server: Server, tape: Rounds, per_round: PerRound) -> int:
     """Play all rounds of a tape that is in memory; return how many there are."""
     many = len(tape.agent)
     size = _longest(tape.arms.shape[1:])
     for start in range(0, many, size):
         stop = min(start + size, many)
-        play_together(tape.some(start, stop), stop, agents, server, ledger)
+        play_together(tape.some(start, stop), stop, agents, server, per_round)
     return many
 
 
@@ -90,7 +90,9 @@ class Window:
         return self._rounds.some(0, count)
 
 
-def play_together(these: Rounds, stop: int, agents: Agents, server: Server, ledger: Ledger) -> None:
+def play_together(
+    these: Rounds, stop: int, agents: Agents, server: Server, per_round: PerRound
+) -> None:
     """Play the rounds of a window, the last ones of ``stop`` rounds in all."""
     agent, count = these.agent, len(these.agent)
     first = stop - count
@@ -98,18 +100,18 @@ def play_together(these: Rounds, stop: int, agents: Agents, server: Server, ledg
     sound = np.isfinite(these.means).all() and np.isfinite(these.rewards).all()
     if not sound or count < _SHORT * len(active):
         for t, this in enumerate(these.one_by_one(), first):
-            play_round(agents, server, t, this, ledger)
+            play_round(agents, server, t, this, per_round)
         return
     own = slice(first, stop)
-    ledger.agent[own] = agent
+    per_round.agent[own] = agent
     players = [
         _Player(agents[each], np.flatnonzero(agent == each), these, first)
         for each in active.tolist()
     ]
-    _play_in_order(players, agents, server, ledger)
-    each, arm = np.arange(count), ledger.arm[own]
-    ledger.gap[own] = these.means.max(axis=1) - these.means[each, arm]
-    ledger.reward[own] = these.rewards[each, arm]
+    _play_in_order(players, agents, server, per_round)
+    each, arm = np.arange(count), per_round.arm[own]
+    per_round.gap[own] = these.means.max(axis=1) - these.means[each, arm]
+    per_round.reward[own] = these.rewards[each, arm]
 
 
 class _Player:
@@ -120,7 +122,7 @@ class _Player:
         self._rounds = first + places
         self._arms, self._rewards = these.arms[places], these.rewards[places]
 
-    def play(self, ledger: Ledger) -> tuple[int, Upload] | None:
+    def play(self, per_round: PerRound) -> tuple[int, Upload] | None:
         """Play on; return the next upload and its round, None if there is none any more."""
         at = self._played
         if at == len(self._rounds):
@@ -129,17 +131,19 @@ class _Player:
         arms, upload = self._agent.play(self._arms[at:], self._rewards[at:])
         seconds = perf_counter() - start
         rounds = self._rounds[at : at + len(arms)]
-        ledger.arm[rounds], ledger.seconds[rounds] = arms, seconds / len(arms)
+        per_round.arm[rounds], per_round.seconds[rounds] = arms, seconds / len(arms)
         self._played += len(arms)
         return None if upload is None else (int(rounds[-1]), upload)
 
 
-def _play_in_order(players: list[_Player], agents: Agents, server: Server, ledger: Ledger) -> None:
+def _play_in_order(
+    players: list[_Player], agents: Agents, server: Server, per_round: PerRound
+) -> None:
     """Let all play to their ends; uploads are delivered by their rounds."""
     due: list[tuple[int, int, Upload]] = []  # round, player, upload: no two have the same round
 
     def go_on(each: int) -> None:
-        if sent := players[each].play(ledger):
+        if sent := players[each].play(per_round):
             heappush(due, (sent[0], each, sent[1]))
 
     for each in range(len(players)):
@@ -148,6 +152,6 @@ def _play_in_order(players: list[_Player], agents: Agents, server: Server, ledge
         t, each, upload = heappop(due)
         start = perf_counter()
         sent = deliver(upload, agents, server)
-        ledger.seconds[t] += perf_counter() - start
-        count_messages(sent, t, ledger)
+        per_round.seconds[t] += perf_counter() - start
+        count_messages(sent, t, per_round)
         go_on(each)
