@@ -2,12 +2,14 @@
 
 import warnings
 from itertools import islice
+from math import inf
 
 import numpy as np
 
 from fedbandit.core.checks import whole
 from fedbandit.core.messages import Upload
 from fedbandit.core.parts.choice import Policy
+from fedbandit.core.playing import play_tape, plays_tapes
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Base, Statistics
 from fedbandit.errors import InvalidParameter
@@ -81,6 +83,9 @@ def warm_up(recipe: Recipe) -> None:
     arms = np.random.default_rng(0).standard_normal((memory.capacity + 2, d))
     for x in arms:
         pending.absorb(x, 1.0, 1.0)
+    if plays_tapes(recipe.parts):  # the loop of a full buffer too
+        once, policy = np.ones((1, len(arms))), Policy(base.reading, base.theta, 1.0)
+        play_tape(policy, pending, arms[None], once, inf, np.empty(1, np.int64), None)
     pending.growth_exceeds(0.0)
     observed = Statistics(pending.summary(), pending.moment, pending.count)
     upload, server = Upload(0, memory.uploaded(observed, base, pending.carried)), recipe.server()
