@@ -73,18 +73,9 @@ def by_numpy(widths_of: Callable[..., Array]) -> Callable[..., tuple[int, float]
             scores = scores_numpy(ahead, theta, radius, squared)
             each, best = np.arange(len(ahead)), first_best_of_each(scores)
             picked, paid = ahead[each, best], rewards[played + each, best]
-            wide, sound = squared[each, best].tolist(), np.isfinite(scores.sum(axis=1)).tolist()
-            count = 0
-            for x, reward, width, finite in zip(picked, paid.tolist(), wide, sound, strict=True):
-                square = float(x.dot(x))
-                going = finite and square * max(1.0, reward * reward) < LARGEST
-                if not going:
-                    break
-                count += 1
-                bound += log1p(width + slack * square)
-                going = bound <= threshold
-                if not going:
-                    break
+            paid[~np.isfinite(scores.sum(axis=1))] = np.inf  # such a round is left out
+            count, bound = _quiet(picked, paid, squared[each, best], threshold, bound, slack)
+            going = count == len(ahead) and bound <= threshold
             if count:
                 pending[filled + played : filled + played + count] = picked[:count]
                 _add_in_turn(moment, paid[:count, None] * picked[:count])
@@ -94,6 +85,21 @@ def by_numpy(widths_of: Callable[..., Array]) -> Callable[..., tuple[int, float]
         return played, bound
 
     return play
+
+
+def _quiet(
+    picked: Array, paid: Array, squared: Array, threshold: float, bound: float, slack: float
+) -> tuple[int, float]:
+    """Return how many of these observations are played before one needs more, and the bound."""
+    count = 0
+    for x, reward, width in zip(picked, paid.tolist(), squared.tolist(), strict=True):
+        square = float(x.dot(x))
+        if not square * max(1.0, reward * reward) < LARGEST:
+            break
+        count, bound = count + 1, bound + log1p(width + slack * square)
+        if bound > threshold:
+            break
+    return count, bound
 
 
 def _add_in_turn(moment: Array, added: Array) -> None:
