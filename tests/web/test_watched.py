@@ -70,7 +70,9 @@ def test_a_connection_that_took_long_once_gets_slices_until_it_was_cheap_for_a_w
     monkeypatch.setattr("fedbandit.web.watched.time.monotonic", lambda: clock[0])
     parser, connection = _Parser(clock), Connection("here", 0.0)
     watched = Watched(parser, connection, _Later(), lambda: None)
-    watched.connection_made(_Transport())
+    transport = _Transport()
+    watched.connection_made(transport)
+    assert transport.unsent == 2**16
     connection.known = True
     connection.admitted()
 
@@ -99,6 +101,11 @@ class _Later(Slices):
 
 class _Transport(asyncio.Transport):
     max_size = 2**18
+    unsent: int | None = None
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        del low
+        self.unsent = high
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         del name

@@ -1,6 +1,7 @@
 """Run a coordinator until it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -88,6 +89,8 @@ def serve(
     def begin() -> None:
         if above is not None:
             start_relays(relays, opened.store, above, opened.recipes)
+        gc.collect()
+        gc.freeze()  # so that what connections leave is collected soon, and at little cost
         announce(url_of(opened.listener, secure=tls is not None))
 
     with threadpool_limits(limits=1):  # the same bits on any number of cores, and no spinning

@@ -38,7 +38,7 @@ _PIECE = 2**15  # bytes
 
 def docs_routes(described: Described) -> list[BaseRoute]:
     """Return the routes of a description in JSON, and of the page that shows it."""
-    text = json.dumps(described)
+    text = json.dumps(described).encode()
     shown, headers = (_page(described), HEADERS) if _assets() else (page(described), PAGE_HEADERS)
 
     async def openapi(_: Request) -> Response:

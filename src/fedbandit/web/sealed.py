@@ -132,6 +132,12 @@ class Sealed(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
 
+class _SmallTls(sslproto.SSLProtocol):
+    """TLS that reads so many bytes at a time, and keeps a buffer of as many all along."""
+
+    max_size = 2**15
+
+
 async def greet(
     accepted: socket.socket,
     watched: Watched,
@@ -144,7 +150,7 @@ async def greet(
     """Set TLS up on a connection, for what reads from it; raise OSError if that fails."""
     loop = asyncio.get_running_loop()
     shaken: asyncio.Future[None] = loop.create_future()
-    make = cast(Any, sslproto.SSLProtocol)  # whose times are whole numbers to the type checker
+    make = cast(Any, _SmallTls)  # whose times are whole numbers to the type checker
     inner = make(
         loop,
         watched,

@@ -28,6 +28,7 @@ _ADDRESSES = 4096  # remembered at most, unless they have something to pass on
 _COSTLY = 0.05  # seconds to pass on one read; that connection gets slices from then on
 _CHEAP, _FORGIVEN = 0.001, 64  # until so many slices took less than so many seconds each
 _READ = 2**14  # bytes read at a time from a connection that gets slices
+_UNSENT = 2**16  # bytes of an answer that wait at most before the rest of it has to
 _END = re.compile(rb"\n\r?\n")
 _TOO_LONG = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -142,6 +143,7 @@ class Watched(asyncio.Protocol):
         if secure is not None:
             self._connection.certificate = secure.getpeercert(binary_form=True)
         self._read_at_most(_READ)
+        self._transport.set_write_buffer_limits(_UNSENT)  # TLS would keep 512 KiB
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
