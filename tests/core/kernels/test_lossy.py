@@ -10,14 +10,22 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from fedbandit.core.kernels.cholesky import factorise, raised_solve, sum_logdet, whitened
+from fedbandit.core.kernels.cholesky import factorised, raised_solve, sum_logdet, whitened
 from fedbandit.core.kernels.frequent_directions import (
     squares_where_held,
     weighed_matrix,
     weighed_rows,
 )
 from fedbandit.core.kernels.linalg import lie_within, read_only, rows_times
-from fedbandit.core.kernels.rounding import fit, kept, levels_of, levels_read, shortened_number
+from fedbandit.core.kernels.rounding import (
+    fit,
+    kept,
+    levels_of,
+    levels_read,
+    rounded_to,
+    rows_within,
+    shortened_number,
+)
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
@@ -54,10 +62,11 @@ def some_rows(seed: int, k: int, d: int) -> Array:
 def test_a_factor_is_that_of_numpy(seed: int, n: int) -> None:
     rows = some_rows(seed, n + 2, n)
     matrix = rows.T @ rows + np.eye(n)
-    root = matrix.copy()
-    assert factorise(root)
+    half, ones = read_only(0.5 * matrix - np.eye(n)), np.ones(n)
+    root, logdet = factorised(half, 1.0, read_only(0.5 * matrix), ones)
     assert_allclose(np.triu(root), np.linalg.cholesky(matrix).T, rtol=1e-8, atol=1e-10)
-    assert not factorise(matrix - 2.0 * matrix.max() * np.eye(n))
+    assert logdet == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-9, abs=1e-9)
+    assert np.isnan(factorised(half, -2.0, read_only(matrix), ones)[1])
 
 
 @settings(max_examples=40)
@@ -118,7 +127,10 @@ def test_a_message_is_cut_and_rounded_alike(
     for count in range(k + 3):
         agree(kept, *leading, count, even, atol=1e-9)
     asked = *leading, 0.01, faint, room, even
-    expected = fit.plain(*_copies(asked))
+    with pytest.MonkeyPatch.context() as patch:
+        for each in (rows_within, kept, rounded_to, levels_of):
+            patch.setattr(each, "run", each.plain)
+        expected = fit(*_copies(asked))
     codes, step, levels, top, lost, short, raised = fit(*_copies(asked))
     assert codes.dtype == np.int32
     assert levels.dtype == np.uint8

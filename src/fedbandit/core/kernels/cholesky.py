@@ -8,40 +8,47 @@ from math import isnan, log, log1p
 
 import numpy as np
 
-from fedbandit.core.kernels.compiler import kernel, kernel_or
-from fedbandit.core.kernels.linalg import Array, sketch_logdet
+from fedbandit.core.kernels.compiler import kernel, part, steps_or
+from fedbandit.core.kernels.linalg import Array, read_only, sketch_logdet
 
 _PANEL = 4  # rows of the factor that are subtracted from the rest at once
 _STRIDE = 8  # loops start at a multiple of it
 
 
 @kernel
-def factorise(matrix: Array) -> bool:
-    """Replace the upper triangle of a symmetric matrix by its Cholesky factor U, in place.
+def factorised(one: Array, factor: float, other: Array, diagonal: Array) -> tuple[Array, float]:
+    """Return the Cholesky factor U of A + f B + diag(c), and the log determinant of that.
 
-    False if the matrix is not positive definite. What is below the diagonal is not used, and is
-    undefined afterwards. Cost O(n^3 / 6).
+    A and B are symmetric (n x n). The last is NaN if the matrix is not positive definite. What is
+    below the diagonal of U is undefined. Cost O(n^3 / 6).
     """
-    n = len(matrix)
+    n, logdet = len(one), 0.0
+    root = np.empty((n, n))
+    for i in range(n):
+        row = root[i]
+        for j in range(i, n):
+            row[j] = one[i, j] + factor * other[i, j]
+        row[i] += diagonal[i]
     for start in range(0, n, _PANEL):
         end = min(start + _PANEL, n)
         for i in range(start, end):
-            row = matrix[i]
+            row = root[i]
             for k in range(start, i):
-                other, factor = matrix[k], matrix[k, i]
+                above, share = root[k], root[k, i]
                 for j in range(i, n):
-                    row[j] -= factor * other[j]
+                    row[j] -= share * above[j]
             if not row[i] > 0.0:
-                return False
-            factor = 1.0 / np.sqrt(row[i])
+                return root, np.nan
+            logdet += np.log(row[i])
+            share = 1.0 / np.sqrt(row[i])
             for j in range(i, n):
-                row[j] *= factor
+                row[j] *= share
         if end < n:  # so the panel has four rows
-            subtract_products(matrix, start)
-    return True
+            subtract_products(root, start)
+    return root, logdet
 
 
-@kernel
+@part
 def subtract_products(matrix: Array, start: int) -> None:
     """Subtract P^T P from the rows below a panel P of four rows, in the upper triangle.
 
@@ -53,10 +60,13 @@ def subtract_products(matrix: Array, start: int) -> None:
         one, two = matrix[start, left:], matrix[start + 1, left:]
         three, four = matrix[start + 2, left:], matrix[start + 3, left:]
         row, below, at = matrix[i, left:], matrix[i + 1, left:], i - left
-        a, b, c, d = one[at], two[at], three[at], four[at]
-        e, f, g, h = one[at + 1], two[at + 1], three[at + 1], four[at + 1]
+        a, b = one[at], two[at]
+        c, d = three[at], four[at]
+        e, f = one[at + 1], two[at + 1]
+        g, h = three[at + 1], four[at + 1]
         for j in range(len(row)):
-            w, x, y, z = one[j], two[j], three[j], four[j]
+            w, x = one[j], two[j]
+            y, z = three[j], four[j]
             row[j] -= a * w + b * x + c * y + d * z
             below[j] -= e * w + f * x + g * y + h * z
     if (n - begin) % 2:
@@ -74,21 +84,10 @@ def sum_logdet_numpy(one: Array, factor: float, other: Array, diagonal: Array) -
     return 2.0 * float(np.log(root.diagonal()).sum())
 
 
-@kernel_or(sum_logdet_numpy)
+@steps_or(sum_logdet_numpy)
 def sum_logdet(one: Array, factor: float, other: Array, diagonal: Array) -> float:
     """Return log det(A + f B + diag(c)) of symmetric matrices; NaN if it is not definite."""
-    n = len(one)
-    whole = np.empty((n, n))
-    for i in range(n):
-        for j in range(i, n):
-            whole[i, j] = one[i, j] + factor * other[i, j]
-        whole[i, i] += diagonal[i]
-    if not factorise(whole):
-        return np.nan
-    logdet = 0.0
-    for i in range(n):
-        logdet += np.log(whole[i, i])
-    return 2.0 * logdet
+    return factorised.run(read_only(one), factor, read_only(other), diagonal)[1]
 
 
 def raised_solve_numpy(matrix: Array, diagonal: Array, y: Array) -> Array:
@@ -100,30 +99,33 @@ def raised_solve_numpy(matrix: Array, diagonal: Array, y: Array) -> Array:
     return np.asarray(solved, dtype=np.float64)
 
 
-@kernel_or(raised_solve_numpy)
+@steps_or(raised_solve_numpy)
 def raised_solve(matrix: Array, diagonal: Array, y: Array) -> Array:
     """Return (A + diag(c))^-1 y for a symmetric A; it begins with NaN if there is none."""
-    n = len(matrix)
-    root, solved = np.empty((n, n)), np.empty(n)
-    for i in range(n):
-        for j in range(i, n):
-            root[i, j] = matrix[i, j]
-        root[i, i] += diagonal[i]
-        solved[i] = y[i]
-    if not factorise(root):
+    whole = read_only(matrix)
+    root, logdet = factorised.run(whole, 0.0, whole, diagonal)
+    solved = y.copy()
+    if isnan(logdet):
         solved[0] = np.nan
-        return solved
+    else:
+        solve_factor.run(root, solved)
+    return solved
+
+
+@kernel
+def solve_factor(root: Array, y: Array) -> None:
+    """Replace y by A^-1 y, for the Cholesky factor U of A."""
+    n = len(y)
     for i in range(n):  # U^T z = y
         row = root[i]
-        solved[i] /= row[i]
+        y[i] /= row[i]
         for j in range(i + 1, n):
-            solved[j] -= solved[i] * row[j]
+            y[j] -= y[i] * row[j]
     for i in range(n - 1, -1, -1):  # U x = z
         row, total = root[i], 0.0
         for j in range(i + 1, n):
-            total += row[j] * solved[j]
-        solved[i] = (solved[i] - total) / row[i]
-    return solved
+            total += row[j] * y[j]
+        y[i] = (y[i] - total) / row[i]
 
 
 def whitened_numpy(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
@@ -141,13 +143,24 @@ def whitened_numpy(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
     return inverse, explained, float(logdet)
 
 
-@kernel_or(whitened_numpy)
+@steps_or(whitened_numpy)
 def whitened(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
     """Return 1 / C, W = L^-1 R C^-1 with L L^T = I + R C^-1 R^T, and log det(C + R^T R).
 
     C is ``diagonal`` (d), R is ``rows`` (k x d). The last is NaN if rounding has made the matrix
     indefinite. Cost O(k^2 d + k^3).
     """
+    inverse, scaled, inner, logdet = weighed_products.run(read_only(rows), diagonal)
+    inner = read_only(inner)
+    root, more = factorised.run(inner, 0.0, inner, np.ones(len(inner)))
+    if not isnan(more):
+        explain_rows.run(root, scaled)
+    return inverse, scaled, logdet + more
+
+
+@kernel
+def weighed_products(rows: Array, diagonal: Array) -> tuple[Array, Array, Array, float]:
+    """Return 1 / C, R C^-1, the upper triangle of R C^-1 R^T, and log det C."""
     k, d = rows.shape
     inverse, logdet = np.empty(d), 0.0
     for i in range(d):
@@ -163,20 +176,21 @@ def whitened(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
             for c in range(d):
                 total += one[c] * other[c]
             inner[j, i] = total
-        inner[i, i] += 1.0
-    if not factorise(inner):
-        return inverse, scaled, np.nan
-    for i in range(k):
-        one = scaled[i]
+    return inverse, scaled, inner, logdet
+
+
+@kernel
+def explain_rows(root: Array, rows: Array) -> None:
+    """Replace rows R (k x d) by U^-T R, for the factor U (k x k)."""
+    for i in range(len(rows)):
+        one = rows[i]
         for j in range(i):
-            other, factor = scaled[j], inner[j, i]
-            for c in range(d):
-                one[c] -= factor * other[c]
-        factor = 1.0 / inner[i, i]
-        for c in range(d):
-            one[c] *= factor
-        logdet += 2.0 * np.log(inner[i, i])
-    return inverse, scaled, logdet
+            other, share = rows[j], root[j, i]
+            for c in range(len(one)):
+                one[c] -= share * other[c]
+        share = 1.0 / root[i, i]
+        for c in range(len(one)):
+            one[c] *= share
 
 
 def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, shed: float) -> float:

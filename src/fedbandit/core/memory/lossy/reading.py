@@ -58,7 +58,7 @@ class LossyReading:
         """The same of V'."""
         if self.lift is None:
             return self._factor
-        return _factored(self.rows.copy(), self.base_ridge + self.lift)
+        return _factored(self.rows, self.base_ridge + self.lift)
 
     @property
     def inverse_diagonal(self) -> Array:
