@@ -26,9 +26,9 @@ from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
 from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.errors import InvalidMessage
+from fedbandit.service.bookkeeping.quotas import mass_of
 from fedbandit.service.models.groups import as_told, told_moment
 from fedbandit.service.models.model import Served, new_model
-from fedbandit.service.models.quotas import mass_of
 from fedbandit.service.validation.influence import restrained
 from fedbandit.service.validation.upload import check_sync
 from fedbandit.worlds import Synthetic

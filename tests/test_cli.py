@@ -422,6 +422,14 @@ def test_help_imports_nothing_slow() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize("package", ["fedbandit", "fedbandit.cli"])
+def test_the_package_can_be_run_as_a_program(package: str) -> None:
+    command = [sys.executable, "-m", package, "nosuch"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("fedbandit: error: ")
+
+
 def test_reader_that_stops_early_is_no_error() -> None:
     program = f"{sys.executable} -m fedbandit.cli list | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)

@@ -1,6 +1,7 @@
 """What those who join in are told is so."""
 
 import re
+from pathlib import Path
 
 import fedbandit as fb
 from fedbandit import testing
@@ -46,8 +47,37 @@ def test_the_citation_is_of_this_version_and_the_paper() -> None:
     assert text.count("family-names") == 4
 
 
+PLAN = _text("docs/architecture.md")
+
+
+def _found(path: str) -> list[Path]:
+    return [found for root in (ROOT / "src/fedbandit", ROOT) for found in root.glob(path)]
+
+
 def test_every_file_that_the_plan_of_the_house_names_exists() -> None:
-    named = re.findall(r"`([\w/*]+(?:/|\.(?:py|js|html|md|txt)))`", _text("docs/architecture.md"))
+    named = re.findall(r"`([\w/*]+(?:/|\.(?:py|js|css|html|md|txt)))`", PLAN)
     assert len(named) > 100
     for path in named:
-        assert any(list(root.glob(path)) for root in (ROOT / "src/fedbandit", ROOT)), path
+        assert _found(path), path
+
+
+def test_the_names_behind_a_file_are_in_it() -> None:
+    behind = re.findall(r"`([\w/*]+\.(?:py|js))`\s\((`\w+`(?:,\s+`\w+`)*)", PLAN)
+    assert len(behind) > 20
+    for path, names in behind:
+        texts = [found.read_text(encoding="utf-8") for found in _found(path)]
+        for name in re.findall(r"\w+", names):
+            assert any(re.search(rf"\b{name}\b", text) for text in texts), (path, name)
+
+
+def test_every_package_is_in_the_plan_of_the_house() -> None:
+    plan = PLAN.partition("## Rooms")[2].partition("## Nouns")[0]
+    for each in (ROOT / "src/fedbandit").rglob("__init__.py"):
+        assert re.search(rf"\b{each.parent.name}\b", plan), each.parent
+
+
+def test_no_test_imports_from_another_test_file() -> None:
+    imports = re.compile(r"^\s*from tests\S*\.(test_\w+|conftest) import", re.MULTILINE)
+    for folder in ("tests", "benchmarks", "tools"):
+        for each in (ROOT / folder).rglob("*.py"):
+            assert not imports.search(each.read_text(encoding="utf-8")), each

@@ -30,7 +30,7 @@ from fedbandit import wire
 from fedbandit.client.decisions import OpenDecisions
 from fedbandit.client.state.directory import Identity, StateDir
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.service.models.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store
 from tests.client.device import DIMENSION

@@ -23,7 +23,7 @@ from fedbandit.client.state.refused_uploads import KEPT as KEPT_REFUSED
 from fedbandit.client.state.refused_uploads import RefusedUploads
 from fedbandit.client.transport import HttpTransport
 from fedbandit.errors import InvalidArms, Unreachable
-from fedbandit.service.models.deduplication import KEPT, MergedUploads
+from fedbandit.service.bookkeeping.deduplication import KEPT, MergedUploads
 from fedbandit.service.models.model import new_model
 from fedbandit.service.private import private_coordinator
 from fedbandit.service.storage.opening import open_store

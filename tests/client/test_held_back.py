@@ -12,7 +12,7 @@ from fedbandit import wire
 from fedbandit.client.delivery import delivery as delivery_module
 from fedbandit.client.delivery.delivery import Delivery
 from fedbandit.errors import Unreachable
-from fedbandit.service.models.quotas import Quotas
+from fedbandit.service.bookkeeping.quotas import Quotas
 from fedbandit.service.models.undo import roll_back
 from fedbandit.service.storage.opening import open_store
 from fedbandit.testing import coordinator

@@ -12,7 +12,7 @@ from fedbandit.client.connecting import Durability, open_state
 from fedbandit.client.state.agent_state import AgentState, Waiting
 from fedbandit.client.state.directory import Identity
 from fedbandit.errors import InvalidMessage, Refused, Unreachable
-from fedbandit.service.models.deduplication import ForgottenLife, MergedUploads
+from fedbandit.service.bookkeeping.deduplication import ForgottenLife, MergedUploads
 
 LIMITS = wire.Limits(arm_norm=1e6, reward=1e6, count=10**9)
 PATIENT = Waiting()

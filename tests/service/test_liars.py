@@ -17,9 +17,9 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.memory.lossy.fitted import fitted
 from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
-from fedbandit.service.models.history import History
+from fedbandit.service.bookkeeping.history import History
+from fedbandit.service.bookkeeping.quotas import HOUR, NO_QUOTAS, Quotas
 from fedbandit.service.models.model import new_model
-from fedbandit.service.models.quotas import HOUR, NO_QUOTAS, Quotas
 from fedbandit.service.models.undo import forget_agent, roll_back
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_store

@@ -8,15 +8,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from fedbandit import wire
-from fedbandit.service.models.history import HOURLY
+from fedbandit.service.bookkeeping.history import HOURLY
+from fedbandit.service.bookkeeping.quotas import FREE, NO_QUOTAS, Exceeded, Quotas
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
-from fedbandit.service.models.quotas import FREE, NO_QUOTAS, Exceeded, Quotas
 from fedbandit.service.refusal import over_quota
 from fedbandit.service.storage.contract import Model
 from fedbandit.service.storage.opening import open_store
-from tests.service.conftest import StoreUrl
 from tests.service.made_uploads import RECIPE, sync_for, upload_for
 from tests.service.running import BODY, OPEN, client_of, post, stored, sync_path
+from tests.service.stores import StoreUrl
 
 
 def made(url: str, quotas: Quotas) -> Model:

@@ -7,8 +7,8 @@ import pytest
 
 from fedbandit import wire
 from fedbandit.cli import main
-from fedbandit.service.models.history import History
-from fedbandit.service.models.quotas import Quotas
+from fedbandit.service.bookkeeping.history import History
+from fedbandit.service.bookkeeping.quotas import Quotas
 from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import BODY, client_of, post, stored, sync_path

@@ -10,9 +10,9 @@ from threading import RLock
 from msgspec import structs
 
 from fedbandit.errors import InvalidParameter, unknown
-from fedbandit.service.models.deduplication import MergedUploads
-from fedbandit.service.models.history import History, Part, Snapshot
-from fedbandit.service.models.progress import (
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.history import History, Part, Snapshot
+from fedbandit.service.bookkeeping.progress import (
     MINUTE,
     NO_PROGRESS,
     Period,
@@ -23,7 +23,7 @@ from fedbandit.service.models.progress import (
     start_of,
     summed,
 )
-from fedbandit.service.models.quotas import Quotas
+from fedbandit.service.bookkeeping.quotas import Quotas
 from fedbandit.service.storage.contract import (
     MOST_TOKENS,
     Archive,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fedbandit.service.board.savings import savings_of
-from fedbandit.service.models.progress import NO_PROGRESS
+from fedbandit.service.bookkeeping.progress import NO_PROGRESS
 from fedbandit.service.models.shadows import fleet_shadow
 from fedbandit.service.storage.contract import Model, Store
 

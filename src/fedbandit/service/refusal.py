@@ -6,8 +6,8 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.models.deduplication import ForgottenLife
-from fedbandit.service.models.quotas import Exceeded
+from fedbandit.service.bookkeeping.deduplication import ForgottenLife
+from fedbandit.service.bookkeeping.quotas import Exceeded
 from fedbandit.service.settings import RETRY_AFTER
 from fedbandit.web.errors import error_response
 from fedbandit.wire import FORMAT

@@ -79,7 +79,7 @@ def serve(
         merger=WorkerMerger(url),
         told_to_stop=lambda: server.should_exit,
         has_room=lambda: all(gate.has_room() for gate in gates[:1]),
-        crowd=lambda: _crowd(gates),
+        connection_gauges=lambda: connection_gauges(gates),
         relays=relays,
         audit=audit,
     )
@@ -135,12 +135,14 @@ def _server_behind(
     """
     trusts, admin = coordinator.authentication.knows, opened.admin
     agents = guarded(coordinator, opened.address, app_of(coordinator, watched=admin is None))
-    config = _config(agents, settings)
-    gates.append(_gate(opened.listener, config, settings, context, trusts))
+    config = uvicorn_config_for(agents, settings)
+    gates.append(gate_for(opened.listener, config, settings, context, trusts))
     if admin is not None and opened.watching is not None:
-        operators = _config(guarded(coordinator, admin, watching_app(coordinator)), settings)
+        operators = uvicorn_config_for(
+            guarded(coordinator, admin, watching_app(coordinator)), settings
+        )
         secure = None if admin.is_loopback else context
-        gates.append(_gate(opened.watching, operators, settings, secure, trusts))
+        gates.append(gate_for(opened.watching, operators, settings, secure, trusts))
     return uvicorn.Server(config)
 
 
@@ -161,13 +163,13 @@ async def _run(
         await serve_behind(gates, server)
 
 
-def _crowd(gates: Sequence[Gate]) -> dict[str, float]:
+def connection_gauges(gates: Sequence[Gate]) -> dict[str, float]:
     """Return what metrics tell of connections."""
-    guests = [gate.guests for gate in gates]
+    connections = [gate.connections for gate in gates]
     return {
-        "fedbandit_connections": float(sum(len(each) for each in guests)),
-        "fedbandit_connections_waiting": float(sum(each.waiting for each in guests)),
-        "fedbandit_connections_cut": float(sum(each.cut for each in guests)),
+        "fedbandit_connections": float(sum(len(each) for each in connections)),
+        "fedbandit_connections_waiting": float(sum(each.waiting for each in connections)),
+        "fedbandit_connections_cut": float(sum(each.cut for each in connections)),
     }
 
 
@@ -208,7 +210,8 @@ async def _start(coordinator: Coordinator) -> None:
     await asyncio.to_thread(merge_once)
 
 
-def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
+def uvicorn_config_for(app: Starlette, settings: Settings) -> uvicorn.Config:
+    """Return uvicorn's configuration for an app of a coordinator with these settings, loaded."""
     config = uvicorn_config(
         app,
         stop_seconds=int(settings.stop_seconds),
@@ -218,13 +221,14 @@ def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
     return config
 
 
-def _gate(
+def gate_for(
     listener: socket.socket,
     config: uvicorn.Config,
     settings: Settings,
     tls: ssl.SSLContext | None = None,
     trusts: Callable[[bytes], bool] = lambda _: False,
 ) -> Gate:
+    """Return the gate before a coordinator with these settings."""
     patience = Patience(idle=settings.idle_seconds)
     bounds = settings.bounds
     return Gate(listener, config, bounds=bounds, patience=patience, tls=tls, trusts=trusts)

@@ -12,8 +12,8 @@ from fedbandit.client import ConnectedAgent, connect
 from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import InvalidState
+from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
-from fedbandit.service.models.quotas import NO_QUOTAS, Quotas
 from fedbandit.service.private import private_coordinator
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store

@@ -7,9 +7,8 @@ import pytest
 
 from fedbandit.core.algorithms.fsclb import FSCLB
 from fedbandit.errors import UnknownName
-from fedbandit.service.models.deduplication import MergedUploads
-from fedbandit.service.models.model import new_model
-from fedbandit.service.models.progress import (
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.progress import (
     DAY,
     HOUR,
     MINUTE,
@@ -20,6 +19,7 @@ from fedbandit.service.models.progress import (
     Traffic,
     summed,
 )
+from fedbandit.service.models.model import new_model
 from fedbandit.service.storage.contract import Store, Token
 
 _NEWS, _STATE = new_model("news", FSCLB(dimension=4, sketch_size=3, agents=2))

@@ -12,9 +12,9 @@ import pytest
 from msgspec import structs
 
 from fedbandit.errors import InvalidParameter, UnknownName
-from fedbandit.service.models.deduplication import KEPT, Life, MergedUploads
-from fedbandit.service.models.history import History, Part, Snapshot
-from fedbandit.service.models.quotas import Quotas, Spent
+from fedbandit.service.bookkeeping.deduplication import KEPT, Life, MergedUploads
+from fedbandit.service.bookkeeping.history import History, Part, Snapshot
+from fedbandit.service.bookkeeping.quotas import Quotas, Spent
 from fedbandit.service.storage.contract import (
     Model,
     Relaying,

@@ -10,8 +10,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.web.connections import ConnectionBounds
 from fedbandit.web.gate import NoteRequests
-from fedbandit.web.guests import Bounds
 from fedbandit.web.stopping import AnswerCutOff
 
 if sys.platform != "win32":
@@ -44,7 +44,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def within_handles(bounds: Bounds, *, gates: int = 1) -> Bounds:
+def within_handles(bounds: ConnectionBounds, *, gates: int = 1) -> ConnectionBounds:
     """Let this process open as many files as it may; return bounds that leave some for others.
 
     ``gates``: how many servers with these bounds there are in the process. Raises InvalidParameter

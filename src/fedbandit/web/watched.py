@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
-from fedbandit.web.guests import Guest
+from fedbandit.web.connections import Connection
 
 MOST_LINES: Final = 256
 """Of the head of a request; a stranger with more is refused."""
@@ -118,29 +118,33 @@ class Watched(asyncio.Protocol):
     """
 
     def __init__(
-        self, inner: asyncio.Protocol, guest: Guest, slices: Slices, ended: Callable[[], None]
+        self,
+        inner: asyncio.Protocol,
+        connection: Connection,
+        slices: Slices,
+        ended: Callable[[], None],
     ) -> None:
-        self._inner, self._guest, self._slices, self._ended = inner, guest, slices, ended
+        self._inner, self._connection, self._slices, self._ended = inner, connection, slices, ended
         self._held = bytearray()
         self._tail, self._lines = b"", 0  # of a head that has not ended yet
         self._in_head, self._is_costly, self._cheap = True, False, 0
-        self.spent, self.rank, self.expected = 0.0, 0, guest.expected
+        self.spent, self.rank, self.expected = 0.0, 0, connection.expected
         self.reads_from: Reading | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take up a connection that is to be served."""
         self._transport = cast(asyncio.Transport, transport)
-        self._guest.cut = self._transport.abort
-        self._guest.admitted = self._be_known
+        self._connection.cut = self._transport.abort
+        self._connection.admitted = self._be_known
         secure = transport.get_extra_info("ssl_object")
         if secure is not None:
-            self._guest.certificate = secure.getpeercert(binary_form=True)
+            self._connection.certificate = secure.getpeercert(binary_form=True)
         self._read_at_most(_READ)
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Pass on bytes, or hold back what comes after a stranger's head."""
-        if self._guest.known and not self._is_costly:
+        if self._connection.known and not self._is_costly:
             self._feed(data)
             return
         if self._in_head:
@@ -148,7 +152,7 @@ class Watched(asyncio.Protocol):
         if data:
             self._held += data
             (self.reads_from or self._transport).pause_reading()
-            self._slices.add(self, self._guest.address)
+            self._slices.add(self, self._connection.address)
 
     def pass_on(self) -> bool:
         """Pass on a slice of what is held; return whether there is more."""
@@ -182,7 +186,7 @@ class Watched(asyncio.Protocol):
         self._held.clear()
         self._ended()
         self._inner.connection_lost(error)
-        self._guest.gone()
+        self._connection.gone()
 
     def _feed_head(self, data: bytes) -> bytes:
         """Pass on what belongs to the head of the first request; return the rest."""
@@ -210,7 +214,7 @@ class Watched(asyncio.Protocol):
 
     def _forgive(self) -> None:
         """Take a connection for cheap again: a busy machine makes one read of any of them long."""
-        if self._is_costly and self._guest.known and self._cheap >= _FORGIVEN:
+        if self._is_costly and self._connection.known and self._cheap >= _FORGIVEN:
             self._is_costly = False
             self._read_at_most(None)
 

@@ -11,7 +11,7 @@ from fedbandit.core.messages import Download, Upload
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.service.board.comparing import as_told, beginning_and_lately, error_of, verdict
 from fedbandit.service.board.savings import savings_of
-from fedbandit.service.models.progress import DAY, HOUR, MINUTE, Period, Progress
+from fedbandit.service.bookkeeping.progress import DAY, HOUR, MINUTE, Period, Progress
 
 START = 20_000 * DAY
 

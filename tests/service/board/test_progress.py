@@ -10,7 +10,7 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.messages import Upload
 from fedbandit.core.statistics import Estimates, Rewards, Statistics
-from fedbandit.service.models.progress import (
+from fedbandit.service.bookkeeping.progress import (
     DAY,
     HOUR,
     MINUTE,

@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.service.bookkeeping.deduplication import KEPT
 from fedbandit.service.http.openapi import DESCRIPTION
-from fedbandit.service.models.deduplication import KEPT
 from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.opening import open_store

@@ -6,7 +6,7 @@ import pytest
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.models.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.validation.upload import check_sync
 

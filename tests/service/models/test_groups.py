@@ -10,6 +10,7 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.statistics import Base
 from fedbandit.errors import InvalidParameter
+from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive
 from fedbandit.service.models.groups import (
@@ -19,7 +20,6 @@ from fedbandit.service.models.groups import (
     group_of,
     told_moment,
 )
-from fedbandit.service.models.history import History
 from fedbandit.service.models.model import new_model
 from fedbandit.service.storage.opening import open_store
 from tests.service.running import client_of, post, state_path

@@ -6,8 +6,8 @@ import pytest
 import fedbandit as fb
 from fedbandit.client.delivery.delivery import Delivery
 from fedbandit.errors import DataError, Refused
+from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.models.archive import archive_bytes, read_archive
-from fedbandit.service.models.history import History
 from fedbandit.service.models.model import new_model
 from fedbandit.service.models.undo import (
     forget_agent,

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from fedbandit.errors import StoreError
-from fedbandit.service.models.deduplication import MergedUploads
-from fedbandit.service.models.history import HOURLY
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.history import HOURLY
+from fedbandit.service.bookkeeping.quotas import NO_QUOTAS
 from fedbandit.service.models.model import new_model
-from fedbandit.service.models.quotas import NO_QUOTAS
 from fedbandit.service.storage.contract import Relaying
 from fedbandit.service.storage.database import Session
 from fedbandit.service.storage.migrations import MIGRATIONS, SCHEMA, migrate

@@ -12,7 +12,7 @@ from fedbandit.cli.values import when
 from fedbandit.errors import DataError
 
 if TYPE_CHECKING:
-    from fedbandit.service.models.deduplication import MergedUploads
+    from fedbandit.service.bookkeeping.deduplication import MergedUploads
 
 EXAMPLE = """\
 fedbandit agent list news

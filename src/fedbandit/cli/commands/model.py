@@ -89,9 +89,9 @@ def _define_create(add: Add) -> None:
 
 
 def _create(arguments: Namespace) -> None:
-    from fedbandit.service.models.history import HOURLY
+    from fedbandit.service.bookkeeping.history import HOURLY
+    from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, check_quotas
     from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
-    from fedbandit.service.models.quotas import NO_QUOTAS, check_quotas
 
     recipe = _recipe(arguments)
     _check_size(recipe)

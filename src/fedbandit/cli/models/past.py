@@ -28,8 +28,8 @@ def _define_set(add: Add) -> None:
 
 
 def _set(arguments: Namespace) -> None:
-    from fedbandit.service.models.history import check_history
-    from fedbandit.service.models.quotas import check_quotas
+    from fedbandit.service.bookkeeping.history import check_history
+    from fedbandit.service.bookkeeping.quotas import check_quotas
     from fedbandit.service.models.undo import set_history
     from fedbandit.terms import check_limits
 

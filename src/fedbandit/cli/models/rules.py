@@ -9,8 +9,8 @@ from fedbandit.cli.command import Add
 from fedbandit.cli.values import above_zero, whole_number
 
 if TYPE_CHECKING:
-    from fedbandit.service.models.history import History
-    from fedbandit.service.models.quotas import Quotas
+    from fedbandit.service.bookkeeping.history import History
+    from fedbandit.service.bookkeeping.quotas import Quotas
     from fedbandit.wire import Limits
 
 NONE = "none"

@@ -13,7 +13,7 @@ from fedbandit.cli.values import when
 
 if TYPE_CHECKING:
     from fedbandit.core.recipe import Recipe
-    from fedbandit.service.models.deduplication import MergedUploads
+    from fedbandit.service.bookkeeping.deduplication import MergedUploads
     from fedbandit.service.storage.contract import Model
 
 

@@ -26,7 +26,7 @@ from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Upload
 from fedbandit.core.parts.choice import Policy
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS
+from fedbandit.core.statistics import RunningEstimates, RunningRewards
 from fedbandit.errors import OutputError, SettledDecision
 from fedbandit.offline.shadow import Shadow
 
@@ -97,7 +97,7 @@ class AgentState:
         self._rewards = self._defaults = self._taught = 0
         self.on_default: Callable[[str, float], None] = lambda _name, _value: None
         self.shadow_sums: Callable[[], wire.ShadowSums | None] = lambda: None
-        learner.learned, learner.estimated = NO_REWARDS, NO_ESTIMATES  # without those of before
+        learner.learned, learner.estimated = RunningRewards(), RunningEstimates()  # from now on
         self._closing = False
 
     @property
@@ -161,6 +161,7 @@ class AgentState:
     ) -> Status:
         """Return all counts at one instant; those of delivery and notes are passed in."""
         with self._learning_lock:
+            learned, estimated = self._learner.learned.sums(), self._learner.estimated.sums()
             return Status(
                 version=self._learner.version,
                 open=self.log.open,
@@ -178,10 +179,10 @@ class AgentState:
                 bytes_up=bytes_up,
                 bytes_down=bytes_down,
                 cut=self._learner.cut,
-                learned=self._learner.learned.count,
-                reward_total=self._learner.learned.total,
-                estimate_total=self._learner.estimated.total,
-                squared_errors=self._learner.estimated.errors,
+                learned=learned.count,
+                reward_total=learned.total,
+                estimate_total=estimated.total,
+                squared_errors=estimated.errors,
                 trouble=trouble,
                 retry_in=retry_in,
                 log_lost=log_lost,

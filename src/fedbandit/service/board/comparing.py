@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Final
 
-from fedbandit.service.models.progress import DAY, HOUR, MINUTE, Period, Progress, summed
+from fedbandit.service.bookkeeping.progress import DAY, HOUR, MINUTE, Period, Progress, summed
 
 _CLEAR: Final = 2.0  # standard errors
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from fedbandit.offline.shadow import shadow_report
-from fedbandit.service.models.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.models.shadows import FleetShadow, fleet_shadow, is_believed
 from fedbandit.service.storage.contract import Model
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from operator import itemgetter
 from typing import Final
 
-from fedbandit.service.models.progress import (
+from fedbandit.service.bookkeeping.progress import (
     FIELDS,
     MINUTE,
     Progress,

@@ -12,9 +12,8 @@ from fedbandit.service.board.comparing import as_told, beginning_and_lately, err
 from fedbandit.service.board.savings import savings_of
 from fedbandit.service.board.shadows import shadow_view
 from fedbandit.service.board.spectrum import spectrum_of
-from fedbandit.service.models.deduplication import MergedUploads
-from fedbandit.service.models.model import recipe_of, server_at
-from fedbandit.service.models.progress import (
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.progress import (
     DAY,
     HOUR,
     MINUTE,
@@ -25,6 +24,7 @@ from fedbandit.service.models.progress import (
     start_of,
     summed,
 )
+from fedbandit.service.models.model import recipe_of, server_at
 from fedbandit.service.storage.contract import Model, Store
 
 Range = Literal["hour", "day", "month", "all"]
@@ -46,7 +46,7 @@ def overview(store: Store) -> list[View]:
 def _card(store: Store, model: Model) -> View:
     periods = store.periods(model.name)
     agents = store.agents(model.name)
-    points = _points(periods, "all", time.time())
+    points = points_of(periods, "all", time.time())
     return {
         **_head(model, periods),
         "agents": len(agents),
@@ -65,7 +65,7 @@ def model_view(store: Store, name: str, shown: Range) -> View:
     return {
         **_head(model, periods),
         "range": shown,
-        "points": _points(periods, shown, now),
+        "points": points_of(periods, shown, now),
         "totals": _totals(total, recipe.dimension),
         "theta": _theta(server.theta, periods, now),
         "spectrum": spectrum_of(server.summary),
@@ -128,7 +128,7 @@ def _theta(theta: Any, periods: Sequence[Period], now: float) -> View:
     }
 
 
-def _points(periods: Sequence[Period], shown: Range, now: float) -> View:
+def points_of(periods: Sequence[Period], shown: Range, now: float) -> View:
     """Return the lines of a model's charts; where a period has no rewards, an average is None.
 
     ``step`` is the length of a period that a point stands for, in seconds.

@@ -14,19 +14,19 @@ from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Upload
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, complaint
-from fedbandit.service.merging.merge import merge
-from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
-from fedbandit.service.models.deduplication import MergedUploads, UnreadableUploads
-from fedbandit.service.models.groups import as_told, group_of, told_moment
-from fedbandit.service.models.model import Served, server_at
-from fedbandit.service.models.progress import HOUR, MINUTE, merged_progress, start_of
-from fedbandit.service.models.quotas import (
+from fedbandit.service.bookkeeping.deduplication import MergedUploads, UnreadableUploads
+from fedbandit.service.bookkeeping.progress import HOUR, MINUTE, merged_progress, start_of
+from fedbandit.service.bookkeeping.quotas import (
     Exceeded,
     Spent,
     exceeded_rate,
     exceeded_share,
     mass_of,
 )
+from fedbandit.service.merging.merge import merge
+from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
+from fedbandit.service.models.groups import as_told, group_of, told_moment
+from fedbandit.service.models.model import Served, server_at
 from fedbandit.service.models.undo import keep_parts, keep_snapshot, opened_groups
 from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
 from fedbandit.service.relay.relayed import Relayed, read_relayed

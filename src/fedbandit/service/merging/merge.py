@@ -12,13 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedbandit.core.memory.summary import Gram
-from fedbandit.core.memory.triangle import Triangle
 from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
-from fedbandit.core.statistics import Statistics
 from fedbandit.errors import InvalidMessage
+from fedbandit.service.validation.form import arms_field
 
 
 def merge(recipe: Recipe, server: Server, uploads: Sequence[Upload]) -> None:
@@ -33,17 +31,6 @@ def merge(recipe: Recipe, server: Server, uploads: Sequence[Upload]) -> None:
             recipe.parts.memory.check(merged, strict=True)
     except (InvalidMessage, np.linalg.LinAlgError) as error:
         sums = getattr(error, "field", "")
-        field = f"upload.{sums}" if sums else at_fault(uploads[0].statistics)
+        field = f"upload.{sums}" if sums else arms_field(uploads[0].summary)
         raise InvalidMessage(str(error), field=field) from error
     server.adopt(merged, version=server.version + len(uploads))
-
-
-def at_fault(statistics: Statistics) -> str:
-    """Return the name of the field that says what the arms were."""
-    match statistics.summary:
-        case Gram():
-            return "upload.summary.matrix"
-        case Triangle():
-            return "upload.summary.data"
-        case _:
-            return "upload.summary.rows"

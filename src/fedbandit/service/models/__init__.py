@@ -1,1 +1,1 @@
-"""What a coordinator serves: models, what was merged of each agent, models as files."""
+"""What a coordinator serves: models, what agents are told of them, undo, models as files."""

@@ -12,22 +12,22 @@ from hashlib import sha256
 import msgspec
 
 from fedbandit.errors import DataError, FedbanditError, complaint
-from fedbandit.service.models.deduplication import Life, MergedUploads
-from fedbandit.service.models.groups import check_groups
-from fedbandit.service.models.history import HOURLY, History, Part, check_history
-from fedbandit.service.models.model import (
-    current_fingerprint,
-    new_incarnation,
-    recipe_of,
-    server_at,
-)
-from fedbandit.service.models.progress import Period
-from fedbandit.service.models.quotas import (
+from fedbandit.service.bookkeeping.deduplication import Life, MergedUploads
+from fedbandit.service.bookkeeping.history import HOURLY, History, Part, check_history
+from fedbandit.service.bookkeeping.progress import Period
+from fedbandit.service.bookkeeping.quotas import (
     NO_QUOTAS,
     NOTHING_SPENT,
     Quotas,
     Spent,
     check_quotas,
+)
+from fedbandit.service.bookkeeping.recipes import current_fingerprint
+from fedbandit.service.models.groups import check_groups
+from fedbandit.service.models.model import (
+    new_incarnation,
+    recipe_of,
+    server_at,
 )
 from fedbandit.service.storage.contract import Archive, Model, Relaying, Token
 from fedbandit.terms import check_limits, check_name

@@ -9,13 +9,11 @@ from functools import cached_property
 from typing import Any, Final
 
 from fedbandit import wire
-from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.checks import whole
 from fedbandit.core.identity import is_of_version_1, params_1, told_params
 from fedbandit.core.memory.contract import Sent
 from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.summary import Sketch
-from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.errors import (
@@ -23,9 +21,10 @@ from fedbandit.errors import (
     InvalidState,
     complaint,
 )
+from fedbandit.service.bookkeeping.history import HOURLY, History, check_history
+from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas, check_quotas
+from fedbandit.service.bookkeeping.recipes import stored_recipe
 from fedbandit.service.models.groups import check_groups
-from fedbandit.service.models.history import HOURLY, History, check_history
-from fedbandit.service.models.quotas import NO_QUOTAS, Quotas, check_quotas
 from fedbandit.service.storage.contract import Model
 from fedbandit.terms import check_limits, check_name, check_served
 from fedbandit.wire import Limits
@@ -73,7 +72,7 @@ def new_incarnation() -> str:
 
 def recipe_of(model: Model) -> Recipe:
     """Build the recipe of a stored model, and make sure that it is the one that was stored."""
-    recipe = _built(model.recipe, model.params)
+    recipe = stored_recipe(model.recipe, model.params)
     if model.fingerprint not in wire.fingerprints(recipe):
         got, expected = wire.fingerprint(recipe), model.fingerprint
         fix = "Use the version of fedbandit that made the model."
@@ -82,36 +81,11 @@ def recipe_of(model: Model) -> Recipe:
     return recipe
 
 
-def current_fingerprint(name: str, params: bytes, fingerprint: str) -> str:
-    """Return the fingerprint of a recipe that may have been stored under that of version 1.
-
-    One that fits neither stays: ``recipe_of`` refuses it, and names the model.
-    """
-    try:
-        recipe = _built(name, params)
-    except InvalidState:
-        return fingerprint
-    known = is_of_version_1(recipe) and fingerprint == wire.fingerprint(recipe, format=1)
-    return wire.fingerprint(recipe) if known else fingerprint
-
-
-def _built(name: str, params: bytes) -> Recipe:
-    try:
-        return RECIPES[name](**json.loads(params))
-    except (LookupError, TypeError, ValueError, RecursionError) as error:
-        message = f"The stored recipe {name} with {params!r} cannot be built ({error})."
-        raise InvalidState(
-            f"{message} Use the version of fedbandit that made the model."
-        ) from error
-
-
 def server_at(recipe: Recipe, state: bytes) -> Server:
     """Return the server that stored bytes are the state of; it goes on bit for bit."""
     server = recipe.server()
     try:
-        download = wire.decode(state)
-        if not isinstance(download, Download):
-            raise InvalidState(_broken_state(f"a {type(download).__name__}"))
+        download = wire.decode_download(state)
         recipe.parts.memory.check(download.statistics)
     except InvalidMessage as error:
         raise InvalidState(_broken_state(str(error))) from error

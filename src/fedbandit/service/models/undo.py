@@ -24,10 +24,9 @@ from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base, Statistics
-from fedbandit.errors import DataError, InvalidState, unknown
-from fedbandit.service.models.deduplication import MergedUploads
-from fedbandit.service.models.groups import group_of, told_moment
-from fedbandit.service.models.history import (
+from fedbandit.errors import DataError, InvalidMessage, InvalidState, unknown
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.history import (
     LOOSE,
     History,
     Part,
@@ -36,8 +35,9 @@ from fedbandit.service.models.history import (
     is_due,
     superfluous,
 )
+from fedbandit.service.bookkeeping.quotas import NOTHING_SPENT, mass_of, share_left
+from fedbandit.service.models.groups import group_of, told_moment
 from fedbandit.service.models.model import recipe_of, server_at
-from fedbandit.service.models.quotas import NOTHING_SPENT, mass_of, share_left
 from fedbandit.service.storage.contract import Locked
 
 _TOGETHER = 64  # parts that are merged by one shrink
@@ -304,9 +304,11 @@ def _part(agent: str, version: int, statistics: Statistics) -> Part:
 
 
 def _read(part: Part) -> Statistics:
-    message = wire.decode(part.data)
-    if not isinstance(message, Download):
-        raise InvalidState(f"A part of {part.agent!r} cannot be read. Restore a backup.")
+    try:
+        message = wire.decode_download(part.data)
+    except InvalidMessage as error:
+        fix = "Restore a backup."
+        raise InvalidState(f"A part of {part.agent!r} cannot be read ({error}). {fix}") from error
     summary = message.statistics.summary
     if not isinstance(summary, LossyGram):
         return message.statistics

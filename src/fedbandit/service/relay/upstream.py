@@ -15,7 +15,7 @@ from fedbandit.client.state.directory import recipe_of as recipe_named
 from fedbandit.client.transport import HttpTransport, Transport
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import DataError
-from fedbandit.service.models.history import History
+from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model, recipe_of
 from fedbandit.service.relay.relayed import Relayed
 from fedbandit.service.relay.sender import RelaySender

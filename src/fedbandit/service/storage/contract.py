@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from fedbandit.service.models.deduplication import MergedUploads
-from fedbandit.service.models.history import HOURLY, History, Part, Snapshot
-from fedbandit.service.models.progress import Period, Progress, Refused, Traffic
-from fedbandit.service.models.quotas import NO_QUOTAS, Quotas
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.history import HOURLY, History, Part, Snapshot
+from fedbandit.service.bookkeeping.progress import Period, Progress, Refused, Traffic
+from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas
 from fedbandit.wire import Limits, ShadowSums
 
 
@@ -183,7 +183,7 @@ class Locked(Protocol):
 
 
 class Past(Protocol):
-    """The snapshots and parts of a model that is locked (see ``models.history``)."""
+    """The snapshots and parts of a model that is locked (see ``bookkeeping.history``)."""
 
     def groups(self, snapshot: int | None = None) -> dict[int, bytes]:
         """Return the states of the groups, by number: as of now, or of a snapshot."""
@@ -236,7 +236,7 @@ class Past(Protocol):
         ...
 
     def add_progress(self, at: float, progress: Progress) -> None:
-        """Add to the sums of the minute that a time lies in (see ``models.progress``)."""
+        """Add to the sums of the minute that a time lies in (see ``bookkeeping.progress``)."""
         ...
 
     def fold_progress(self, now: float) -> None:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Final
 
 from fedbandit.errors import StoreError
-from fedbandit.service.models.model import current_fingerprint
+from fedbandit.service.bookkeeping.recipes import current_fingerprint
 from fedbandit.service.storage.database import Database, Session
 from fedbandit.service.storage.past import add_past
 from fedbandit.service.storage.progress import add_progress

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from typing import Final
 
 from fedbandit.errors import unknown
-from fedbandit.service.models.history import Part, Snapshot
-from fedbandit.service.models.progress import Progress
+from fedbandit.service.bookkeeping.history import Part, Snapshot
+from fedbandit.service.bookkeeping.progress import Progress
 from fedbandit.service.storage.database import Session
 from fedbandit.service.storage.progress import add_minute, fold, select_mark, write_mark
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Final
 
-from fedbandit.service.models.progress import (
+from fedbandit.service.bookkeeping.progress import (
     FIELDS,
     MINUTE,
     NO_PROGRESS,

@@ -7,10 +7,10 @@ from dataclasses import astuple
 from hashlib import sha256
 
 from fedbandit.errors import InvalidParameter, unknown
-from fedbandit.service.models.deduplication import MergedUploads
-from fedbandit.service.models.history import History
-from fedbandit.service.models.progress import Period, Progress, Refused, Traffic
-from fedbandit.service.models.quotas import Quotas
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.history import History
+from fedbandit.service.bookkeeping.progress import Period, Progress, Refused, Traffic
+from fedbandit.service.bookkeeping.quotas import Quotas
 from fedbandit.service.storage.contract import (
     MOST_TOKENS,
     Archive,

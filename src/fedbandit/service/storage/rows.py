@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from fedbandit.errors import complaint
-from fedbandit.service.models.deduplication import Life, MergedUploads, UnreadableUploads
-from fedbandit.service.models.quotas import Spent
+from fedbandit.service.bookkeeping.deduplication import Life, MergedUploads, UnreadableUploads
+from fedbandit.service.bookkeeping.quotas import Spent
 from fedbandit.service.storage.contract import Model, Token
 from fedbandit.service.storage.database import Row
 from fedbandit.service.storage.rules import read_rules

@@ -5,8 +5,8 @@ from functools import lru_cache
 import msgspec
 
 from fedbandit.errors import StoreError, complaint
-from fedbandit.service.models.history import HOURLY, History
-from fedbandit.service.models.quotas import NO_QUOTAS, Quotas
+from fedbandit.service.bookkeeping.history import HOURLY, History
+from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas
 
 
 class Rules(msgspec.Struct, frozen=True):

@@ -1,1 +1,1 @@
-"""What an upload must be, what it may be in doubt, and how far it may move a model."""
+"""What an upload must be, how far it is believed, and how far it may move a model."""

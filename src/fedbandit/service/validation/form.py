@@ -45,6 +45,17 @@ def check_form(served: Served, summary: object) -> None:
             raise misfit("upload.summary", _said(summary), _kind(like, wire), fix=_SEE_RECIPE)
 
 
+def arms_field(summary: object) -> str:
+    """Return the name of the field of an upload that says which arms were played."""
+    match summary:
+        case Gram():
+            return "upload.summary.matrix"
+        case Triangle():
+            return "upload.summary.data"
+        case _:
+            return "upload.summary.rows"
+
+
 def _check_fits(fits: bool, name: str, got: object, expected: str) -> None:
     if not fits:
         raise misfit(f"upload.summary.{name}", got, expected, fix=_SEE_RECIPE)

@@ -1,9 +1,9 @@
 """How far one upload may move the estimate: no further than its observations could as a matrix.
 
 An agent of a corrected estimate tells G, which stands for X^T X where theta is solved for, and a
-moment from which (X^T X - G) theta' was subtracted. The door cannot know that correction, and so
-has room for it (``Memory.moment_error``). A liar who says that it has lost everything, evenly,
-would get 5 n R of moment for n / d of G: an estimate of 5 d R, where rewards are at most R.
+moment from which (X^T X - G) theta' was subtracted. Validation cannot know that correction, and so
+allows for the largest (``Memory.moment_error``). A liar who says that it has lost everything,
+evenly, would get 5 n R of moment for n / d of G: an estimate of 5 d R, where rewards are at most R.
 
 Observations that are told in full have m^T G^-1 m <= n R^2. A moment beyond that is shortened here
 until it holds, and nothing is refused. Then G and m are what n observations within the limits can
@@ -11,7 +11,7 @@ be, whatever was lost: |m| <= n L R, and theta from them predicts no more than R
 honest agents send is mostly less than that by far: m is about G theta', and theta' predicts
 rewards.
 
-G makes room for rounding, in coordinates that were played, as far as the bound says there was some.
+G is enlarged for rounding in coordinates that were played, as far as the bound says there was some.
 """
 
 from dataclasses import replace
@@ -56,7 +56,7 @@ def restrained(served: Served, upload: Upload) -> Upload:
 
 
 def _rewards_needed(served: Served, statistics: Statistics, most: float) -> float:
-    """Return the root of m^T G^-1 m; 0 where the door has asked for no more than that already."""
+    """Return the root of m^T G^-1 m; 0 if ``check_sync`` has bounded it already."""
     memory, summary, moment = served.recipe.parts.memory, statistics.summary, statistics.moment
     levels = served.model.relays
     match memory:

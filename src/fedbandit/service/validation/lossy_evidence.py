@@ -19,13 +19,14 @@ def lossy_evidence(summary: LossyRows | Fitted, moment: Array) -> tuple[float, f
     """Return what the trace of X^T X is at least, |moment|, m^T A^-1 m, and 0.
 
     A is w S^T S + diag(c) >= X^T X, and a little more for rounding. How far corrections move the
-    moment is bounded in the norm of A itself (``carried_at``), so no eigenvalue of A is asked for.
+    moment is bounded in the norm of A itself (``carried_allowance``), so no eigenvalue of A is
+    asked for.
     """
     trace, length = least_trace(summary), sqrt(float(moment @ moment))
     return trace, length, explained_by(summary, moment, unseen=UNSEEN), 0.0
 
 
-def relayed_room(summary: Fitted, levels: int) -> float:
+def relayed_allowance(summary: Fitted, levels: int) -> float:
     """Return the share by which so many levels of relays may have enlarged the trace.
 
     The charge of an upload is at most ``UPLOAD`` times its trace, which limits the step and so what

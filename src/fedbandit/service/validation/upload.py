@@ -7,17 +7,15 @@ has shed share that, and |sum of r x| is at most count L R. A small margin is le
 A moment needs evidence: rewards of at most R give one only where arms were played, and no more than
 they can (``evidence``). So an upload moves the estimate only where it also says that arms were
 played, and by no more than rewards of R would. A corrected estimate takes from the moment what the
-sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows: the bounds make
-room for as much (``Memory.moment_error``, ``room_for_rounding``). What a relay sends was rounded
-by its agents, then merged, and rounded again: where a model may have relays, there is room for
-that (``Model.relays``), and liars have it too.
+sketch gets wrong at an estimate of bounded length, and rounding may lengthen rows: the bounds allow
+for as much (``allowances``), and for one more rounding at each level of relays that a model may
+have. Liars can use these allowances too.
 
 A rounded triangle B is X^T X and positive semidefinite matrices F that rounding added, whose sum is
 at most shed I. Its moment is the sum of r x and of F t for estimates t, and the sum of t^T F t is
 at most p = 48 R^2 count (``GramMemory.moment_error``). So m^T B^-1 m is at most R^2 count + p.
 
-What was shed was lost: every shrink of a sketch of size l takes what it sheds from l squares at
-least, so rows and l times what was shed share count L^2 as well (``_least_lost``).
+What was shed was lost, and more (``shedding``).
 
 A Gram matrix has no negative eigenvalue but by rounding, and no larger one than ``count`` sums in
 float64 explain (``_check_matrix``).
@@ -28,6 +26,7 @@ sketch, whose rows must be orthogonal. Whether the sum is sound is checked by ``
 
 from http import HTTPStatus
 from math import isfinite, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,23 +42,27 @@ from fedbandit.core.memory.triangle import EXACT, Triangle
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.errors import InvalidMessage, complaint
-from fedbandit.service.merging.merge import at_fault
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal, other_format
-from fedbandit.service.relay.room import carried_at, loose_at, moved_at, room_at
+from fedbandit.service.validation.allowances import (
+    carried_allowance,
+    margin,
+    moment_allowance,
+    rounding_allowance,
+)
 from fedbandit.service.validation.evidence import (
     UNSEEN,
     evidence,
     is_explained,
     misfit,
 )
-from fedbandit.service.validation.form import check_form
+from fedbandit.service.validation.form import arms_field, check_form
 from fedbandit.service.validation.lossy_evidence import check_bound, lossy_evidence
+from fedbandit.service.validation.shedding import check_loss, check_shed
 from fedbandit.wire import Limits, Sync, check_shadow
 
 _PAIRED = 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
 _SINGLE = 1e-6  # for a moment that was rounded to float32
-_TRIMMED = 1.03  # narrow senders leave out rows below a hundredth of what is shed, twice at most
 _ROUND_OFF = 2.0**-53  # of one operation in float64
 _WORST_ROUND_OFF = 1e-9  # of the trace; more than that is not believed, whatever the count
 
@@ -95,50 +98,99 @@ def check_summary(recipe: Recipe, statistics: Statistics) -> None:
     try:
         recipe.parts.memory.check(statistics)
     except InvalidMessage as error:
-        raise InvalidMessage(str(error), field=at_fault(statistics)) from error
+        raise InvalidMessage(str(error), field=arms_field(statistics.summary)) from error
+
+
+class _Weighed(NamedTuple):
+    """What the trace is at least, |moment|, m^T A^-1 m, and the least eigenvalue of A."""
+
+    mass: float
+    length: float
+    needed: float
+    floor: float
 
 
 def _check_statistics(served: Served, statistics: Statistics) -> None:
-    limits, summary, count = served.model.limits, statistics.summary, statistics.count
+    """Raise InvalidMessage unless arms and rewards within the limits can have given these sums."""
+    limits, count = served.model.limits, statistics.count
     if not 1 <= count <= limits.count:
         raise misfit("upload.count", count, f"a number from 1 to {limits.count}")
     try:
         check_sums(statistics, served.recipe.dimension)
     except InvalidMessage as error:
         raise InvalidMessage(str(error), field=f"upload.{error.field}") from error
-    levels, loose = served.model.relays, loose_at(served)
-    _check_rewards(statistics.rewards, limits, loose)
-    check_form(served, summary)
-    mass, length, needed, floor = _weighed(statistics)
-    moved = moved_at(served, statistics)
-    room, single = room_at(served, summary), (1 + levels) * _SINGLE
-    most = (loose + single * isinstance(summary, Fitted) + room) * count * limits.arm_norm**2
+    _check_rewards(statistics.rewards, limits, margin(served))
+    check_form(served, statistics.summary)
+    weighed, moved = _weighed(statistics), moment_allowance(served, statistics)
+    largest = _largest_trace(served, statistics)
+    _check_trace(served, statistics.summary, weighed.mass, largest)
+    _check_length(weighed.length, largest / limits.arm_norm * limits.reward + moved)
+    _check_explained(served, statistics, weighed, moved)
+
+
+def _largest_trace(served: Served, statistics: Statistics) -> float:
+    """Return count L^2, enlarged by what rounding may have added."""
+    single = (1 + served.model.relays) * _SINGLE * isinstance(statistics.summary, Fitted)
+    share = margin(served) + single + rounding_allowance(served, statistics.summary)
+    return float(share * statistics.count * served.model.limits.arm_norm**2)
+
+
+def _check_trace(served: Served, summary: Any, mass: float, most: float) -> None:
+    """Raise InvalidMessage unless the trace, with what was shed or lost, is at most ``most``."""
     if not mass <= most:
         expected = f"at most {most:g}: count times the square of the longest arm"
         raise misfit("upload.summary", f"a trace and shed of {mass:g}", expected)
-    if isinstance(summary, Sketch | Narrow):
-        _check_shed(served, summary, mass, most)
-        _check_loss(served, summary, mass, most)
-    elif isinstance(summary, Triangle) and not summary.shed <= 2.0 * room * mass:
-        expected = f"at most {2.0 * room * mass:g}: what rounding can add"
-        raise misfit("upload.summary.shed", summary.shed, expected)
-    elif isinstance(summary, LossyRows | Fitted):
-        check_bound(summary, served.recipe.parts.memory.ridge, levels)
-    most = most / limits.arm_norm * limits.reward + moved
+    match summary:
+        case Sketch() | Narrow():
+            check_shed(served, summary, mass, most)
+            check_loss(served, summary, mass, most)
+        case Triangle():
+            rounding = 2.0 * rounding_allowance(served, summary) * mass
+            if not summary.shed <= rounding:
+                expected = f"at most {rounding:g}: what rounding can add"
+                raise misfit("upload.summary.shed", summary.shed, expected)
+        case LossyRows() | Fitted():
+            check_bound(summary, served.recipe.parts.memory.ridge, served.model.relays)
+
+
+def _check_length(length: float, most: float) -> None:
+    """Raise InvalidMessage unless |sum of r x| is at most ``most``."""
     if not length <= most:
         expected = f"at most {most:g}: count times the longest arm times the largest reward"
         raise misfit("upload.moment", f"a length of {length:g}", expected)
-    most = _most_rewards(statistics, limits, loose + single)
+
+
+def _check_explained(
+    served: Served, statistics: Statistics, weighed: _Weighed, moved: float
+) -> None:
+    """Raise InvalidMessage unless the summary's arms and rewards of at most R give the moment.
+
+    ``moved`` is what corrections may have moved the moment by.
+    """
+    summary, levels = statistics.summary, served.model.relays
+    loose = margin(served) + (1 + levels) * _SINGLE
+    most = _most_rewards(statistics, served.model.limits, loose)
     if isinstance(summary, Gram | Triangle):
         pulled = moved * moved / summary.shed if summary.shed else 0.0
-        _check_matrix(statistics, sqrt(most * most + (loose + single) * pulled), levels)
+        _check_matrix(statistics, sqrt(most * most + loose * pulled), levels)
         return
-    most *= (1.0 + CARRIED * ETA) ** levels if isinstance(summary, Fitted) else 1.0
-    most += moved / sqrt(floor) if floor > 0.0 else carried_at(served, statistics)
-    if _is_rounded(summary) and UNSEEN * mass > 0.0:
-        most += 2.0**-23 * (length / sqrt(UNSEEN * mass) + levels * most / sqrt(UNSEEN))
-    if not needed <= most**2:
-        raise _unexplained(f"{sqrt(needed):g}", most)
+    if isinstance(summary, Fitted):
+        most *= (1.0 + CARRIED * ETA) ** levels
+    if weighed.floor > 0.0:
+        most += moved / sqrt(weighed.floor)
+    else:
+        most += carried_allowance(served, statistics)
+    if _is_rounded(summary):
+        most += _float32_allowance(weighed.length, weighed.mass, most, levels)
+    if not weighed.needed <= most**2:
+        raise _unexplained(f"{sqrt(weighed.needed):g}", most)
+
+
+def _float32_allowance(length: float, trace: float, most: float, levels: int) -> float:
+    """Return what rounding a moment to float32 may add to the rewards that it needs."""
+    if not UNSEEN * trace > 0.0:
+        return 0.0
+    return 2.0**-23 * (length / sqrt(UNSEEN * trace) + levels * most / sqrt(UNSEEN))
 
 
 def _is_rounded(summary: object) -> bool:
@@ -163,57 +215,7 @@ def _check_rewards(rewards: Rewards, limits: Limits, loose: float) -> None:
         raise misfit("upload.more.rewards", f"a sum of squares of {rewards.squares:g}", expected)
 
 
-def _least_lost(served: Served, sketch: Sketch | Narrow, most: float) -> float:
-    """Return what of the trace a sender must have lost at least to have shed this much.
-
-    A shrink to fewer than l rows takes delta from each of l squares and adds delta to what is shed.
-    So a sketch of the fixed size l has lost l times what it shed. With "auto" the size may have
-    grown since (a larger download came while rows were pending), so that 2, the smallest size, is
-    all that is certain. Narrow senders shed for rounding too, a share of ``most`` at the most, and
-    for faint rows.
-    """
-    size = 2 if served.params.get("sketch_size") == "auto" else sketch.size
-    shrunk = max(0.0, sketch.shed - room_at(served, sketch) * most)
-    trimmed = _TRIMMED ** (1 + served.model.relays)
-    return size * (shrunk if isinstance(sketch, Sketch) else shrunk / trimmed)
-
-
-def _check_shed(served: Served, sketch: Sketch | Narrow, mass: float, most: float) -> None:
-    """Raise InvalidMessage unless rows and what must have been lost share count L^2."""
-    lost, trace = _least_lost(served, sketch, most), mass - sketch.shed
-    if not trace + lost <= most:
-        expected = f"at most {sketch.shed * (most - trace) / lost:g}: shrinking loses more than it"
-        raise misfit("upload.summary.shed", sketch.shed, f"{expected} sheds")
-    room = room_at(served, sketch) * most + (1 + served.model.relays) * UNSEEN * mass
-    if sketch.lost is not None and not lost <= loose_at(served) * sketch.lost + room:
-        expected = f"at most {sketch.shed * (sketch.lost + room) / lost:g}, by what was lost"
-        raise misfit("upload.summary.shed", sketch.shed, expected)
-
-
-def _check_loss(served: Served, sketch: Sketch | Narrow, mass: float, most: float) -> None:
-    """Raise InvalidMessage unless what was lost and what was shed can be of one history.
-
-    Every step that sheds delta loses at least delta of the trace, and at most delta in each of d
-    directions; rounding adds a little to either.
-    """
-    if sketch.lost is None:
-        return
-    trace, field, times = mass - sketch.shed, "upload.summary.lost", 1 + served.model.relays
-    if not trace + sketch.lost <= most:
-        expected = f"at most {most - trace:g}: what count and the longest arm leave beside the rows"
-        raise misfit(field, sketch.lost, expected)
-    if not sketch.lost <= (1.0 + times * _SINGLE) * sketch.dimension * sketch.shed + (
-        times * UNSEEN * mass
-    ):
-        expected = f"at most d times what was shed, {sketch.dimension * sketch.shed:g}"
-        raise misfit(field, sketch.lost, expected)
-    rounding = (room_at(served, sketch) + times * UNSEEN) * (trace + sketch.lost)
-    if not sketch.shed <= sketch.lost + rounding:
-        expected = f"no more than was lost, {sketch.lost:g}"
-        raise misfit("upload.summary.shed", sketch.shed, expected)
-
-
-def _weighed(statistics: Statistics) -> tuple[float, float, float, float]:
+def _weighed(statistics: Statistics) -> _Weighed:
     """Return what the trace is at least, |moment|, m^T A^-1 m, and the least eigenvalue of A.
 
     In the norm |y| = sqrt(y^T A^-1 y), the moment is at most as long as its rewards are together.
@@ -223,16 +225,16 @@ def _weighed(statistics: Statistics) -> tuple[float, float, float, float]:
     summary, moment = statistics.summary, statistics.moment
     match summary:
         case Gram() | Triangle():
-            weighed = float(summary.matrix.trace()), sqrt(float(moment @ moment)), 0.0, 0.0
+            trace, length = float(summary.matrix.trace()), sqrt(float(moment @ moment))
+            weighed = _Weighed(trace, length, 0.0, 0.0)
         case Sketch() | Narrow():
-            weighed = _sketch_evidence(summary, moment)
+            weighed = _Weighed(*_sketch_evidence(summary, moment))
         case LossyRows() | Fitted():
-            weighed = lossy_evidence(summary, moment)
+            weighed = _Weighed(*lossy_evidence(summary, moment))
         case _:
             raise TypeError(f"no evidence in a {type(summary).__name__}")
-    if not isfinite(weighed[0]):
-        field = at_fault(statistics)
-        raise misfit(field, f"a trace of {weighed[0]}", "a finite one")
+    if not isfinite(weighed.mass):
+        raise misfit(arms_field(summary), f"a trace of {weighed.mass}", "a finite one")
     return weighed
 
 
@@ -284,11 +286,9 @@ def _check_matrix(statistics: Statistics, most: float, levels: int) -> None:
     if paired and is_explained(matrix, moment, most=most**2, slack=rounding):
         return
     if not (paired and is_explained(matrix, np.zeros_like(moment), most=1.0, slack=rounding)):
-        raise misfit(at_fault(statistics), "an indefinite matrix", "a sum of x x^T")
-    trace = float(matrix.trace())
-    trifle = UNSEEN * trace
-    if _is_rounded(statistics.summary) and trifle > 0.0:  # a moment in float32 may be a little off
-        length = sqrt(float(moment @ moment))
-        most += 2.0**-23 * (length / sqrt(trifle) + levels * most / sqrt(UNSEEN))
+        raise misfit(arms_field(statistics.summary), "an indefinite matrix", "a sum of x x^T")
+    if _is_rounded(statistics.summary):
+        length, trace = sqrt(float(moment @ moment)), float(matrix.trace())
+        most += _float32_allowance(length, trace, most, levels)
     if not is_explained(matrix, moment, most=most**2):
         raise _unexplained("more", most)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit.errors import InvalidParameter
-from fedbandit.service.models.quotas import (
+from fedbandit.service.bookkeeping.quotas import (
     FREE,
     HOUR,
     NO_QUOTAS,

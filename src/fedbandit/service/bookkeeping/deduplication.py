@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from fedbandit.core.statistics import NO_REWARDS, Rewards
 from fedbandit.errors import InvalidMessage, InvalidState, complaint
-from fedbandit.service.models.quotas import NOTHING_SPENT, Spent
+from fedbandit.service.bookkeeping.quotas import NOTHING_SPENT, Spent
 from fedbandit.wire import ShadowSums
 
 KEPT: Final = 8

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbandit.errors import InvalidMessage
-from fedbandit.service.models.deduplication import KEPT, ForgottenLife, MergedUploads
+from fedbandit.service.bookkeeping.deduplication import KEPT, ForgottenLife, MergedUploads
 
 
 @dataclass

@@ -1,6 +1,7 @@
-"""What a door has to allow for where relays may be below it.
+"""By how much rounding and corrections may take an honest upload beyond the plain bounds.
 
-What a relay sends was rounded by its agents, merged, and rounded again, once more at every level.
+What a relay sends was rounded by its agents, merged, and rounded again, once more at every level of
+relays. So each allowance grows with the levels that a model may have (``Model.relays``).
 """
 
 from math import sqrt
@@ -13,21 +14,22 @@ from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Sketch
 from fedbandit.core.statistics import Statistics
 from fedbandit.service.models.model import Served
-from fedbandit.service.validation.lossy_evidence import relayed_room
+from fedbandit.service.validation.lossy_evidence import relayed_allowance
 
 _LOOSE = 1e-9
 
 
-def loose_at(served: Served) -> float:
+def margin(served: Served) -> float:
     """Return the factor by which bounds are enlarged for rounding.
 
-    What a relay lets in may lie at the very edge of its own bounds, and it rounds what it sends: a
-    door above that was as narrow would refuse it, and all that waits behind it.
+    An upload that a relay takes may lie on the edge of the relay's own bounds, and the relay rounds
+    once more. With the same bounds a coordinator above would refuse what the relay then sends, for
+    good, and all uploads behind it would wait.
     """
     return 1.0 + (1 + served.model.relays) * _LOOSE
 
 
-def room_at(served: Served, summary: object) -> float:
+def rounding_allowance(served: Served, summary: object) -> float:
     """Return the share by which rounding may have enlarged a summary's trace, and the moment.
 
     Each level of relays below rounds once more.
@@ -36,11 +38,11 @@ def room_at(served: Served, summary: object) -> float:
     if not levels:
         return once
     if isinstance(summary, Fitted):
-        return relayed_room(summary, levels)
+        return relayed_allowance(summary, levels)
     return float((1.0 + once) ** (1 + levels) - 1.0)
 
 
-def moved_at(served: Served, statistics: Statistics) -> float:
+def moment_allowance(served: Served, statistics: Statistics) -> float:
     """Return how far corrections may have moved the moment, at each level of relays once more.
 
     That of FSCLB.lean is about the largest bound of one coordinate; of a sum of uploads it is not
@@ -54,7 +56,7 @@ def moved_at(served: Served, statistics: Statistics) -> float:
     return moved if isinstance(summary, Sketch | Narrow) else moved * (1 + levels)
 
 
-def carried_at(served: Served, statistics: Statistics) -> float:
+def carried_allowance(served: Served, statistics: Statistics) -> float:
     """Return how far corrections may have moved a moment with bounds by coordinate, as rewards.
 
     That is in the norm of y^T A^-1 y (``lossy_evidence``): c_j rations what a coordinate may be

@@ -1,0 +1,1 @@
+"""What a store keeps about a model and its agents, as frozen values."""
