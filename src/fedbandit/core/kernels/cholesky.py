@@ -8,7 +8,7 @@ from math import isnan, log, log1p
 
 import numpy as np
 
-from fedbandit.core.kernels.compiler import kernel, part, steps_or
+from fedbandit.core.kernels.compiler import kernel, kernel_or, part, steps_or
 from fedbandit.core.kernels.linalg import Array, read_only, sketch_logdet
 
 _PANEL = 4  # rows of the factor that are subtracted from the rest at once
@@ -16,18 +16,21 @@ _STRIDE = 8  # loops start at a multiple of it
 
 
 @kernel
-def factorised(one: Array, factor: float, other: Array, diagonal: Array) -> tuple[Array, float]:
-    """Return the Cholesky factor U of A + f B + diag(c), and the log determinant of that.
+def solve_sum(one: Array, factor: float, other: Array, diagonal: Array, y: Array) -> float:
+    """Replace y by (A + f B + diag(c))^-1 y, and return log det(A + f B + diag(c)).
 
-    A and B are symmetric (n x n). The last is NaN if the matrix is not positive definite. What is
-    below the diagonal of U is undefined. Cost O(n^3 / 6).
+    A and B are symmetric (n x n). y may have length 0, if only the determinant is wanted. Returns
+    NaN, and leaves y, if the matrix is not positive definite. Cost O(n^3 / 6).
     """
     n, logdet = len(one), 0.0
     root = np.empty((n, n))
     for i in range(n):
         row = root[i]
         for j in range(i, n):
-            row[j] = one[i, j] + factor * other[i, j]
+            row[j] = one[i, j]
+        if factor != 0.0:
+            for j in range(i, n):
+                row[j] += factor * other[i, j]
         row[i] += diagonal[i]
     for start in range(0, n, _PANEL):
         end = min(start + _PANEL, n)
@@ -38,14 +41,24 @@ def factorised(one: Array, factor: float, other: Array, diagonal: Array) -> tupl
                 for j in range(i, n):
                     row[j] -= share * above[j]
             if not row[i] > 0.0:
-                return root, np.nan
+                return np.nan
             logdet += np.log(row[i])
             share = 1.0 / np.sqrt(row[i])
             for j in range(i, n):
                 row[j] *= share
         if end < n:  # so the panel has four rows
             subtract_products(root, start)
-    return root, logdet
+    for i in range(len(y)):  # U^T z = y
+        row = root[i]
+        y[i] /= row[i]
+        for j in range(i + 1, n):
+            y[j] -= y[i] * row[j]
+    for i in range(len(y) - 1, -1, -1):  # U x = z
+        row, total = root[i], 0.0
+        for j in range(i + 1, n):
+            total += row[j] * y[j]
+        y[i] = (y[i] - total) / row[i]
+    return logdet
 
 
 @part
@@ -87,7 +100,7 @@ def sum_logdet_numpy(one: Array, factor: float, other: Array, diagonal: Array) -
 @steps_or(sum_logdet_numpy)
 def sum_logdet(one: Array, factor: float, other: Array, diagonal: Array) -> float:
     """Return log det(A + f B + diag(c)) of symmetric matrices; NaN if it is not definite."""
-    return factorised.run(read_only(one), factor, read_only(other), diagonal)[1]
+    return solve_sum.run(read_only(one), factor, read_only(other), diagonal, np.empty(0))
 
 
 def raised_solve_numpy(matrix: Array, diagonal: Array, y: Array) -> Array:
@@ -102,30 +115,10 @@ def raised_solve_numpy(matrix: Array, diagonal: Array, y: Array) -> Array:
 @steps_or(raised_solve_numpy)
 def raised_solve(matrix: Array, diagonal: Array, y: Array) -> Array:
     """Return (A + diag(c))^-1 y for a symmetric A; it begins with NaN if there is none."""
-    whole = read_only(matrix)
-    root, logdet = factorised.run(whole, 0.0, whole, diagonal)
-    solved = y.copy()
-    if isnan(logdet):
+    whole, solved = read_only(matrix), y.copy()
+    if isnan(solve_sum.run(whole, 0.0, whole, diagonal, solved)):
         solved[0] = np.nan
-    else:
-        solve_factor.run(root, solved)
     return solved
-
-
-@kernel
-def solve_factor(root: Array, y: Array) -> None:
-    """Replace y by A^-1 y, for the Cholesky factor U of A."""
-    n = len(y)
-    for i in range(n):  # U^T z = y
-        row = root[i]
-        y[i] /= row[i]
-        for j in range(i + 1, n):
-            y[j] -= y[i] * row[j]
-    for i in range(n - 1, -1, -1):  # U x = z
-        row, total = root[i], 0.0
-        for j in range(i + 1, n):
-            total += row[j] * y[j]
-        y[i] = (y[i] - total) / row[i]
 
 
 def whitened_numpy(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
@@ -143,30 +136,19 @@ def whitened_numpy(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
     return inverse, explained, float(logdet)
 
 
-@steps_or(whitened_numpy)
+@kernel_or(whitened_numpy)
 def whitened(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
     """Return 1 / C, W = L^-1 R C^-1 with L L^T = I + R C^-1 R^T, and log det(C + R^T R).
 
     C is ``diagonal`` (d), R is ``rows`` (k x d). The last is NaN if rounding has made the matrix
     indefinite. Cost O(k^2 d + k^3).
     """
-    inverse, scaled, inner, logdet = weighed_products.run(read_only(rows), diagonal)
-    inner = read_only(inner)
-    root, more = factorised.run(inner, 0.0, inner, np.ones(len(inner)))
-    if not isnan(more):
-        explain_rows.run(root, scaled)
-    return inverse, scaled, logdet + more
-
-
-@kernel
-def weighed_products(rows: Array, diagonal: Array) -> tuple[Array, Array, Array, float]:
-    """Return 1 / C, R C^-1, the upper triangle of R C^-1 R^T, and log det C."""
     k, d = rows.shape
     inverse, logdet = np.empty(d), 0.0
     for i in range(d):
         inverse[i] = 1.0 / diagonal[i]
         logdet += np.log(diagonal[i])
-    scaled, inner = np.empty((k, d)), np.empty((k, k))
+    scaled, root = np.empty((k, d)), np.empty((k, k))
     for i in range(k):
         one = scaled[i]
         for c in range(d):
@@ -175,22 +157,26 @@ def weighed_products(rows: Array, diagonal: Array) -> tuple[Array, Array, Array,
             other, total = rows[j], 0.0
             for c in range(d):
                 total += one[c] * other[c]
-            inner[j, i] = total
-    return inverse, scaled, inner, logdet
-
-
-@kernel
-def explain_rows(root: Array, rows: Array) -> None:
-    """Replace rows R (k x d) by U^-T R, for the factor U (k x k)."""
-    for i in range(len(rows)):
-        one = rows[i]
+            root[j, i] = total
+        root[i, i] += 1.0
+    for i in range(k):
+        row, one = root[i], scaled[i]
         for j in range(i):
-            other, share = rows[j], root[j, i]
-            for c in range(len(one)):
+            above, share = root[j], root[j, i]
+            for c in range(i, k):
+                row[c] -= share * above[c]
+            other = scaled[j]
+            for c in range(d):
                 one[c] -= share * other[c]
-        share = 1.0 / root[i, i]
-        for c in range(len(one)):
+        if not row[i] > 0.0:
+            return inverse, scaled, np.nan
+        logdet += np.log(row[i])
+        share = 1.0 / np.sqrt(row[i])
+        for c in range(i, k):
+            row[c] *= share
+        for c in range(d):
             one[c] *= share
+    return inverse, scaled, logdet
 
 
 def sketch_growth(rows: Array, squares: Array, ridge: float, pending: Array, shed: float) -> float:

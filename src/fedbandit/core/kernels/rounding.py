@@ -162,9 +162,10 @@ def kept_numpy(
         gone = max(0.0, float(held.sum() - np.vdot(long, long)))
     if scales.sum() > len(scales) * gone:
         scales = np.full(len(scales), gone)
-    raised, lost = bound.copy(), lost
+    raised = bound.copy()
     if delta > 0.0:
-        raised, lost = raised + weight * np.where(held > 0.0, scales, 0.0), lost + gone
+        raised += weight * np.where(held > 0.0, scales, 0.0)
+        lost += gone
     finite = isfinite(np.vdot(long, long) + raised.sum())
     return long, raised, lost, float(np.abs(long).max(initial=0.0)) if finite else inf
 
