@@ -33,7 +33,8 @@ _NEEDS = ("numba", "scipy")  # numba finds BLAS and LAPACK in scipy
 COMPILES: Final = os.environ.get("FEDBANDIT_COMPILE") != "0" and all(map(find_spec, _NEEDS))
 """Whether kernels are compiled in this process."""
 
-_WORTH_MENTIONING = 1.0  # seconds of compiling that are logged
+_WORTH_MENTIONING = 1.0  # seconds of compiling after which what was compiled is logged
+_not_mentioned: dict[str, float] = {}  # seconds that functions took to compile
 
 
 class Kernel(Generic[P, R]):
@@ -101,11 +102,15 @@ class Kernel(Generic[P, R]):
         finally:
             if collects:
                 gc.enable()
-        seconds = perf_counter() - start
-        if seconds > _WORTH_MENTIONING and cast(Any, self.compiled).stats.cache_misses:
-            logging.getLogger("fedbandit").info(
-                "compiled %s in %.1f s; %s", self.source.__name__, seconds, self._next_time
-            )
+        if cast(Any, self.compiled).stats.cache_misses:
+            _not_mentioned[self.source.__name__] = perf_counter() - start
+            seconds = sum(_not_mentioned.values())
+            if seconds > _WORTH_MENTIONING:
+                names = ", ".join(_not_mentioned)
+                _not_mentioned.clear()
+                logging.getLogger("fedbandit").info(
+                    "compiled %s in %.1f s; %s", names, seconds, self._next_time
+                )
         return result
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.kernels.arrowhead import arrowhead_eigh
-from fedbandit.core.kernels.compiler import COMPILES, kernel, long_kernel
+from fedbandit.core.kernels.compiler import COMPILES, long_kernel, part
 from fedbandit.core.kernels.leading import separate_eigenpairs
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.kernels.tridiagonal import (
@@ -94,7 +94,7 @@ def halved(bands: Array, count: int) -> tuple[Array, Array]:
     return values, vectors
 
 
-@kernel
+@part
 def place(block: Array, into: Array, start: int) -> None:
     """Copy a block to the columns from ``start`` on."""
     for i in range(block.shape[0]):
@@ -103,7 +103,7 @@ def place(block: Array, into: Array, start: int) -> None:
             target[j] = row[j]
 
 
-@kernel
+@part
 def decreasing(diagonal: Array, middle: int) -> NDArray[np.int64]:
     """Return the indices of all entries but the middle one, by decreasing entry."""
     order = np.empty(len(diagonal) - 1, dtype=np.int64)
@@ -120,7 +120,7 @@ def decreasing(diagonal: Array, middle: int) -> NDArray[np.int64]:
     return order
 
 
-@kernel
+@part
 def ql_iterations(diagonal: Array, beside: Array) -> Array:
     """Make a tridiagonal matrix diagonal, in place, by implicitly shifted QL.
 
@@ -153,7 +153,7 @@ def ql_iterations(diagonal: Array, beside: Array) -> Array:
     return trimmed
 
 
-@kernel
+@part
 def ql_sweep(diagonal: Array, beside: Array, vectors: Array, first: int, last: int) -> None:
     """Chase a rotation from the end of an unreduced block up to its start.
 
@@ -196,7 +196,7 @@ def ql_sweep(diagonal: Array, beside: Array, vectors: Array, first: int, last: i
     beside[first] = bulge
 
 
-@kernel
+@part
 def rotate(one: Array, other: Array, cosine: float, sine: float) -> None:
     """Rotate two rows into each other, in place."""
     for j in range(len(one)):
@@ -205,7 +205,7 @@ def rotate(one: Array, other: Array, cosine: float, sine: float) -> None:
         other[j] = sine * upper + cosine * lower
 
 
-@kernel
+@part
 def rotate_twice(
     rows: tuple[Array, Array, Array],
     cosine: float,
