@@ -33,8 +33,6 @@ def separate_eigenpairs(form: Form, count: int) -> tuple[Array, Array] | None:
     """
     scale, bands, reflectors = form
     low, high, floor, found = brackets.run(bands, min(count + 1, len(reflectors)))
-    if found < 0:
-        return None
     sound, values, vectors = polished.run(bands, low, high, found, floor, scale, count)
     if not sound:
         return None
@@ -130,7 +128,8 @@ def polished(
 ) -> tuple[bool, Array, Array]:
     """Make eigenvalues exact; return whether that worked, all values, and unit vectors.
 
-    ``lanes`` eigenvalues lie in the brackets, the others are at most ``floor``. Values, one more
+    ``lanes`` eigenvalues lie in the brackets (-1: not known), the others are at most ``floor``.
+    Values, one more
     than ``count`` vectors unless there are no more, are multiplied by ``scale``. Rows of vectors
     are padded with zeros to a multiple of the stride.
     """
@@ -139,8 +138,8 @@ def polished(
     values, vectors = np.empty(min(count + 1, n)), np.zeros((count, padded(n)))
     for j in range(len(values)):
         values[j] = scale * floor
-    if lanes == 0:
-        return True, values, vectors
+    if lanes <= 0:
+        return lanes == 0, values, vectors
     down, up, z = np.empty((n, lanes)), np.empty((n, lanes)), np.empty((n, lanes))
     roots = np.empty(lanes)
     least, at, norms = np.empty(lanes), np.empty(lanes), np.empty(lanes)
