@@ -233,8 +233,8 @@ class Coordinator:
     async def ready(self) -> None:
         """Raise Refusal (503) unless a sync would be answered now.
 
-        That takes a write to the store, so a yes is good for a second, and whoever asks while one
-        is under way shares what comes of it: anybody may ask.
+        That takes a write to the store, and asking needs no token. So a yes is good for a second,
+        and requests that come during a write share its result.
         """
         if self.stopping:
             raise not_now("coordinator", "it is stopping")

@@ -21,8 +21,8 @@ from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address, Tls, check_exposure
 from fedbandit.service.http.app import app_of, watching_app
 from fedbandit.service.http.guard import guarded
+from fedbandit.service.merging.precompile import precompile
 from fedbandit.service.merging.supervisor import WorkerMerger
-from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.models.agreement import check_agreement
 from fedbandit.service.relay.upstream import Above, Relays, prepare, start_relays
 from fedbandit.service.settings import Settings
@@ -207,7 +207,7 @@ async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]
 async def _start(coordinator: Coordinator) -> None:
     """Start the merge worker, which compiles; then load here what joining needs of that."""
     await coordinator.start()
-    await asyncio.to_thread(merge_once)
+    await asyncio.to_thread(precompile)
 
 
 def uvicorn_config_for(app: Starlette, settings: Settings) -> uvicorn.Config:

@@ -1,10 +1,12 @@
 """One connection between its transport and uvicorn, which is given a stranger's bytes in turns.
 
+A stranger is a client none of whose requests was admitted yet (docs/security.md).
+
 Parsing costs time: of a head with thousands of lines, of a body in thousands of chunks, up to a
 second for what one read brings. So the lines of a stranger's head are counted, and what comes
-after its head is passed on in slices, a few milliseconds of them at a time, between which everybody
-else is served. From a connection that was admitted bytes are passed on as they come, unless one
-read took long; after some that did not, they are again.
+after its head is passed on in slices, a few milliseconds of them at a time, between which other
+connections are served. From a connection that was admitted bytes are passed on as they come, unless
+one read took long; after some that did not, they are again.
 """
 
 import asyncio
@@ -19,7 +21,7 @@ MOST_LINES: Final = 256
 """Of the head of a request; a stranger with more is refused."""
 SLICE: Final = 2048
 """Bytes passed on at once."""
-_TURN = 0.005  # seconds of slices before everybody else is served
+_TURN = 0.005  # seconds of slices before other connections are served
 STEP: Final = 0.01
 """Seconds that a connection may cost before others go first."""
 _ADDRESSES = 4096  # remembered at most, unless they have something to pass on

@@ -56,7 +56,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SyncRequest:
+class OutgoingSync:
     """The upload in flight as it is sent. ``new``: it was put in flight for this request."""
 
     sequence: int
@@ -277,7 +277,7 @@ class AgentState:
             with self._learning_lock:
                 self.log.rewrite()
 
-    def next_request(self) -> SyncRequest | None:
+    def next_request(self) -> OutgoingSync | None:
         """Put an upload in flight unless one is, and return the request; None if none is due.
 
         An upload is on the disk before it is sent, so its number never means another upload.
@@ -295,7 +295,7 @@ class AgentState:
         fingerprint, born = self._learner.fingerprint, outbox.born or 0
         told = self.shadow_sums()
         sync = wire.Sync(fingerprint, outbox.life, outbox.sequence, upload, born, shadow=told)
-        return SyncRequest(sync.sequence, wire.encode_sync(sync, upload=encoded), new)
+        return OutgoingSync(sync.sequence, wire.encode_sync(sync, upload=encoded), new)
 
     def acknowledge(self, answer: wire.Synced) -> None:
         """Remove the upload in flight and learn from the download in the answer."""
