@@ -147,7 +147,8 @@ def test_a_message_is_cut_and_rounded_alike(
 
 @given(st.lists(st.one_of(st.just(0.0), st.floats(1e-12, 1e12)), min_size=1, max_size=20))
 def test_levels_of_a_bound(bound: list[float]) -> None:
-    agree(levels_of, np.array(bound))
+    agree(levels_of, np.array(bound), 0.0, np.ones(len(bound)))
+    agree(levels_of, np.array(bound), 0.1, np.arange(len(bound)) % 2.0)
 
 
 @given(st.floats(1e-290, 1e290))

@@ -13,6 +13,7 @@ from fedbandit.core.kernels.linalg import Array, read_only, sketch_logdet
 
 _PANEL = 4  # rows of the factor that are subtracted from the rest at once
 _STRIDE = 8  # loops start at a multiple of it
+_NONE = np.empty(0)
 
 
 @kernel
@@ -100,7 +101,7 @@ def sum_logdet_numpy(one: Array, factor: float, other: Array, diagonal: Array) -
 @steps_or(sum_logdet_numpy)
 def sum_logdet(one: Array, factor: float, other: Array, diagonal: Array) -> float:
     """Return log det(A + f B + diag(c)) of symmetric matrices; NaN if it is not definite."""
-    return solve_sum.run(read_only(one), factor, read_only(other), diagonal, np.empty(0))
+    return solve_sum.run(read_only(one), factor, read_only(other), diagonal, _NONE)
 
 
 def raised_solve_numpy(matrix: Array, diagonal: Array, y: Array) -> Array:

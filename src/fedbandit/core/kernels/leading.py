@@ -128,10 +128,9 @@ def polished(
 ) -> tuple[bool, Array, Array]:
     """Make eigenvalues exact; return whether that worked, all values, and unit vectors.
 
-    ``lanes`` eigenvalues lie in the brackets (-1: not known), the others are at most ``floor``.
-    Values, one more
-    than ``count`` vectors unless there are no more, are multiplied by ``scale``. Rows of vectors
-    are padded with zeros to a multiple of the stride.
+    ``lanes`` eigenvalues lie in the brackets (-1: it is not known), the others are at most
+    ``floor``. Values, one more than ``count`` vectors unless there are no more, are multiplied by
+    ``scale``. Rows of vectors are padded with zeros to a multiple of the stride.
     """
     diagonal, beside = bands[0], bands[1]
     n = len(diagonal)

@@ -280,8 +280,9 @@ def rows_within(
     return count
 
 
-def levels_numpy(bound: Array) -> tuple[Levels, float, Array]:
+def levels_numpy(bound: Array, added: float, moved: Array) -> tuple[Levels, float, Array]:
     """Return what ``levels_of`` does, by numpy."""
+    bound = bound + added * moved
     largest = float(bound.max(initial=0.0))
     if largest == 0.0:
         return np.zeros(len(bound), np.uint8), 0.0, np.zeros(len(bound))
@@ -292,26 +293,28 @@ def levels_numpy(bound: Array) -> tuple[Levels, float, Array]:
 
 
 @kernel_or(levels_numpy)
-def levels_of(bound: Array) -> tuple[Levels, float, Array]:
+def levels_of(bound: Array, added: float, moved: Array) -> tuple[Levels, float, Array]:
     """Return levels and top of the least bound that can be expressed and is not below this one.
 
-    The last is that bound, see ``levels_read``.
+    To that of columns that were ``moved`` (1, else 0) ``added`` is added first. The last is the
+    bound that is expressed, see ``levels_read``.
     """
     largest, d = 0.0, len(bound)
-    for entry in bound:
-        largest = max(largest, entry)
     levels, raised = np.empty(d, np.uint8), np.empty(d)
+    for j in range(d):
+        raised[j] = bound[j] + added * moved[j]
+        largest = max(largest, raised[j])
     top = shortened_number(largest * (1.0 + 2.0**-19)) if largest > 0.0 else 0.0
     for j in range(d):
         low, high = 0, len(_SHARES) - 1
         while low < high:
             middle = (low + high) // 2
-            if _SHARES[middle] * top < bound[j]:
+            if _SHARES[middle] * top < raised[j]:
                 low = middle + 1
             else:
                 high = middle
-        levels[j] = low + 1 if bound[j] > 0.0 else 0
-        raised[j] = _SHARES[low] * top if bound[j] > 0.0 else 0.0
+        levels[j] = low + 1 if raised[j] > 0.0 else 0
+        raised[j] = _SHARES[low] * top if raised[j] > 0.0 else 0.0
     return levels, top, raised
 
 
@@ -349,10 +352,10 @@ def fit(
     if not isfinite(largest + charge):
         nothing, none = np.zeros(rows.shape), np.zeros(len(metric), np.uint8)
         return nothing.astype(np.int32), nan, none, 0.0, 0.0, nothing, none.astype(np.float64)
-    least, asked, gained = max(largest / _LARGEST, _TINIEST), 0.0, 0.0
-    codes, step, short = np.zeros(rows.shape, np.int32), 1.0, rows
+    codes, short, step, gained = np.zeros(rows.shape, np.int32), rows, 1.0, 0.0
+    added, moved = 0.0, raised
     if len(rows):
-        asked = step_for(most, *rows.shape)
+        least, asked = max(largest / _LARGEST, _TINIEST), step_for(most, *rows.shape)
         while True:
             step = shortened_number.run(max(asked, least))
             codes, moved, noise, gained, short = rounded_to.run(rows, step)
@@ -360,6 +363,5 @@ def fit(
             if added <= most or step <= least:
                 break
             asked = 0.8 * step
-        raised = raised + (weight * added) * moved
-    levels, top, raised = levels_of.run(raised)
+    levels, top, raised = levels_of.run(raised, weight * added, moved)
     return codes, step, levels, top, max(0.0, lost - gained), short, raised
