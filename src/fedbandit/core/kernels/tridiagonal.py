@@ -36,7 +36,11 @@ def tridiagonalise(matrix: Array) -> Form:
         scale = max(scale, matrix[i, i])
     factor, width = 1.0 / scale, padded(n)
     bands, reflectors = np.zeros((3, n)), np.zeros((n, width))
-    work, vectors = np.zeros((n + 3) // 4 * 4 * _ROW), np.zeros(5 * _ROW)
+    work, vectors = np.empty((n + 3) // 4 * 4 * _ROW), np.zeros(5 * _ROW)
+    for i in range((n + 3) // 4 * 4):
+        row = work[i * _ROW : i * _ROW + width]
+        for j in range(width):
+            row[j] = 0.0
     for i in range(n):
         row = work[i * _ROW : i * _ROW + n]
         for j in range(n):
