@@ -104,7 +104,7 @@ def halved_in_python(matrix: Array, count: int) -> tuple[Array, Array]:
     """Return what ``halved_eigenpairs`` does, none of it compiled."""
     scale, bands, reflectors = tridiagonalise.source(matrix)
     values, vectors = halved.source(bands.copy(), count)
-    turn_back.source(reflectors, bands, vectors)
+    turn_back.source(reflectors, bands, vectors, count)
     return scale * values, vectors[:, : len(matrix)]
 
 

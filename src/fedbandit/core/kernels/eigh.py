@@ -52,7 +52,7 @@ def halved_eigenpairs(form: Form, count: int) -> tuple[Array, Array] | None:
     values, vectors = halved.run(bands.copy(), count)
     if not np.isfinite(values.sum()):
         return None
-    turn_back.run(reflectors, bands, vectors)
+    turn_back.run(reflectors, bands, vectors, count)
     return scale * values, vectors[:, : len(reflectors)]
 
 

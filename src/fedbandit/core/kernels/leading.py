@@ -32,11 +32,11 @@ def separate_eigenpairs(form: Form, count: int) -> tuple[Array, Array] | None:
     bound, their vectors as 0. None if eigenvalues are too close to each other.
     """
     scale, bands, reflectors = form
-    low, high, floor, found = brackets.run(bands, min(count + 1, len(reflectors)))
-    sound, values, vectors = polished.run(bands, low, high, found, floor, scale, count)
+    ends, floor, found = brackets.run(bands, min(count + 1, len(reflectors)))
+    sound, values, vectors = polished.run(bands, ends, found, floor, scale, count)
     if not sound:
         return None
-    turn_back.run(reflectors, bands, vectors[:found])
+    turn_back.run(reflectors, bands, vectors, found)
     return values, vectors[:, : len(reflectors)]
 
 
@@ -59,8 +59,10 @@ def count_above(
 
 
 @long_kernel
-def brackets(bands: Array, wanted: int) -> tuple[Array, Array, float, int]:
+def brackets(bands: Array, wanted: int) -> tuple[Array, float, int]:
     """Return intervals with one eigenvalue each, largest first, and how many there are.
+
+    The lower ends are the first row of the result, the upper ends the second.
 
     Eigenvalues that are at most ``floor``, the bound on rounding errors, are left out. -1 if two of
     the others cannot be told apart.
@@ -81,7 +83,8 @@ def brackets(bands: Array, wanted: int) -> tuple[Array, Array, float, int]:
         points[j] = top * (j + 1) / _POINTS
     points[_POINTS - 1] = top * (1.0 + 4.0 * n * _EPSILON)
     count_above(diagonal, squares, points, above, pivots)
-    low, high = np.zeros(lanes), np.empty(lanes)
+    ends = np.zeros((2, lanes))
+    low, high = ends[0], ends[1]
     for k in range(lanes):
         high[k] = points[_POINTS - 1]
         for j in range(_POINTS - 1):
@@ -104,10 +107,10 @@ def brackets(bands: Array, wanted: int) -> tuple[Array, Array, float, int]:
             else:
                 high[k] = middle[k]
         if are_apart(low, high, found, floor if found < lanes else -np.inf):
-            return low, high, floor, min(found, wanted)
+            return ends, floor, min(found, wanted)
         for k in range(lanes):
             middle[k] = 0.5 * (low[k] + high[k])
-    return low, high, floor, -1
+    return ends, floor, -1
 
 
 @part
@@ -124,7 +127,7 @@ def are_apart(low: Array, high: Array, found: int, floor: float) -> bool:
 
 @long_kernel
 def polished(
-    bands: Array, low: Array, high: Array, lanes: int, floor: float, scale: float, count: int
+    bands: Array, ends: Array, lanes: int, floor: float, scale: float, count: int
 ) -> tuple[bool, Array, Array]:
     """Make eigenvalues exact; return whether that worked, all values, and unit vectors.
 
@@ -133,6 +136,7 @@ def polished(
     ``scale``. Rows of vectors are padded with zeros to a multiple of the stride.
     """
     diagonal, beside = bands[0], bands[1]
+    low, high = ends[0], ends[1]
     n = len(diagonal)
     values, vectors = np.empty(min(count + 1, n)), np.zeros((count, padded(n)))
     for j in range(len(values)):

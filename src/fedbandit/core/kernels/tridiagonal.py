@@ -122,11 +122,11 @@ def tridiagonalise(matrix: Array) -> Form:
 
 
 @long_kernel
-def turn_back(reflectors: Array, bands: Array, vectors: Array) -> None:
-    """Apply the reflections of ``tridiagonalise``, last first, to rows in place. Cost O(n^3).
+def turn_back(reflectors: Array, bands: Array, vectors: Array, many: int) -> None:
+    """Apply the reflections of ``tridiagonalise``, last first, to ``many`` rows in place.
 
     Two at a time, so that every row is read half as often: with a = tau v.x of the first, the
-    second's is tau' (v'.x - a v'.v).
+    second's is tau' (v'.x - a v'.v). Cost O(n^3).
     """
     k, taus = len(reflectors) - 3, bands[2]
     while k >= 0:
@@ -137,7 +137,7 @@ def turn_back(reflectors: Array, bands: Array, vectors: Array) -> None:
         tau, other_tau, crossed = taus[k], taus[k - 1] if pair else 0.0, 0.0
         for j in range(len(v)):
             crossed += v[j] * other[j]
-        for i in range(len(vectors)):
+        for i in range(min(many, len(vectors))):
             x = vectors[i, start:]
             along, beyond = 0.0, 0.0
             for j in range(len(v)):
