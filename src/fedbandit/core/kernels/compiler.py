@@ -2,7 +2,8 @@
 
 A function marked ``@kernel`` is ordinary numpy code. It is compiled at its first call, not when it
 is imported, and the compiled code is cached on disk for the next process. A kernel may call other
-kernels of its own module. ``FEDBANDIT_COMPILE=0`` turns compiling off.
+kernels, and is then compiled together with them, once more: large ones are better called by Python
+one after the other (``@steps_or``). ``FEDBANDIT_COMPILE=0`` turns compiling off.
 
 Sums may be taken in any order (``fastmath``), but in the same one each time. So a loop that adds
 up must not write to an array as well: compiled, it may go by the distance of arrays in memory

@@ -29,7 +29,8 @@ def tridiagonalise(matrix: Array) -> Form:
     Only what is right of the diagonal is kept up to date, and the blocks of a stride on it. In one
     go four rows are changed by a reflection (A - v w^T - w v^T) and multiplied by the next v: what
     is right of their block also stands for what is below it. Rows lie a constant apart, by which
-    the compiler knows that they do not overlap. Cost O(n^3).
+    the compiler knows that they do not overlap; it compares the two arrays as wholes, so sums have
+    the same bits wherever they lie. Cost O(n^3).
     """
     n, scale = len(matrix), _VANISHED
     for i in range(n):
