@@ -375,11 +375,12 @@ class Agent:
         """
         memory, base = self._parts.memory, self._base
         pending = self._pending or self._start_pending()
-        summary = pending.summary()  # before the moment is read: shedding may correct it
+        packs = pack or memory.combines_rounded
+        summary = pending.summary(packed=packs)  # before the moment is read: it may correct that
         pending.moment.setflags(write=False)  # spares a copy of it
         sums = self._rewards.sums(), 0, self._estimates.sums()
         observed = Statistics(summary, pending.moment, pending.count, *sums)
-        if pack or memory.combines_rounded:
+        if packs:
             observed = memory.uploaded(observed, base, pending.carried)
         elif pending.carried is not None:
             observed = replace(observed, moment=pending.moment - pending.carried)

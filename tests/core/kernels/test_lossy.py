@@ -10,14 +10,22 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from fedbandit.core.kernels.cholesky import factorise, raised_solve, sum_logdet, whitened
+from fedbandit.core.kernels.cholesky import raised_solve, solve_sum, sum_logdet, whitened
 from fedbandit.core.kernels.frequent_directions import (
     squares_where_held,
     weighed_matrix,
     weighed_rows,
 )
 from fedbandit.core.kernels.linalg import lie_within, read_only, rows_times
-from fedbandit.core.kernels.rounding import fit, kept, levels_of, levels_read, shortened_number
+from fedbandit.core.kernels.rounding import (
+    fit,
+    kept,
+    levels_of,
+    levels_read,
+    rounded_to,
+    rows_within,
+    shortened_number,
+)
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
@@ -51,13 +59,15 @@ def some_rows(seed: int, k: int, d: int) -> Array:
 
 @settings(max_examples=40)
 @given(seed=seeds, n=st.integers(1, 40))
-def test_a_factor_is_that_of_numpy(seed: int, n: int) -> None:
+def test_solutions_and_determinants_are_those_of_numpy(seed: int, n: int) -> None:
     rows = some_rows(seed, n + 2, n)
     matrix = rows.T @ rows + np.eye(n)
-    root = matrix.copy()
-    assert factorise(root)
-    assert_allclose(np.triu(root), np.linalg.cholesky(matrix).T, rtol=1e-8, atol=1e-10)
-    assert not factorise(matrix - 2.0 * matrix.max() * np.eye(n))
+    half, ones = read_only(0.5 * matrix), np.ones(n)
+    y = rows[0].copy()
+    logdet = solve_sum(read_only(half - np.eye(n)), 1.0, half, ones, y)
+    assert_allclose(y, np.linalg.solve(matrix, rows[0]), rtol=1e-7, atol=1e-9)
+    assert logdet == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-9, abs=1e-9)
+    assert np.isnan(solve_sum(half, -3.0, half, np.zeros(n), y))
 
 
 @settings(max_examples=40)
@@ -71,7 +81,7 @@ def test_determinants_and_solutions(seed: int, n: int, k: int) -> None:
     )
     assert np.isnan(sum_logdet(one, -1e9, np.eye(n), diagonal))
     agree(raised_solve, read_only(one), diagonal, read_only(rows[0]), atol=1e-9)
-    agree(whitened, more, diagonal, atol=1e-9)
+    agree(whitened, read_only(more), diagonal, atol=1e-9)
 
 
 @settings(max_examples=40)
@@ -118,7 +128,10 @@ def test_a_message_is_cut_and_rounded_alike(
     for count in range(k + 3):
         agree(kept, *leading, count, even, atol=1e-9)
     asked = *leading, 0.01, faint, room, even
-    expected = fit.plain(*_copies(asked))
+    with pytest.MonkeyPatch.context() as patch:
+        for each in (rows_within, kept, rounded_to, levels_of):
+            patch.setattr(each, "run", each.plain)
+        expected = fit(*_copies(asked))
     codes, step, levels, top, lost, short, raised = fit(*_copies(asked))
     assert codes.dtype == np.int32
     assert levels.dtype == np.uint8
@@ -134,7 +147,8 @@ def test_a_message_is_cut_and_rounded_alike(
 
 @given(st.lists(st.one_of(st.just(0.0), st.floats(1e-12, 1e12)), min_size=1, max_size=20))
 def test_levels_of_a_bound(bound: list[float]) -> None:
-    agree(levels_of, np.array(bound))
+    agree(levels_of, np.array(bound), 0.0, np.ones(len(bound)))
+    agree(levels_of, np.array(bound), 0.1, np.arange(len(bound)) % 2.0)
 
 
 @given(st.floats(1e-290, 1e290))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedbandit.core.kernels.compiler import kernel, kernel_or
+from fedbandit.core.kernels.compiler import kernel_or, part
 from fedbandit.core.kernels.linalg import Array
 
 _EPSILON = 2.220446049250313e-16
@@ -73,7 +73,7 @@ def arrowhead_eigh(
     return values, vectors[:count]
 
 
-@kernel
+@part
 def _secular_root(
     poles: Array,
     weights: Array,

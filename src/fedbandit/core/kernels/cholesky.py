@@ -8,40 +8,61 @@ from math import isnan, log, log1p
 
 import numpy as np
 
-from fedbandit.core.kernels.compiler import kernel, kernel_or
-from fedbandit.core.kernels.linalg import Array, sketch_logdet
+from fedbandit.core.kernels.compiler import kernel, kernel_or, part, steps_or
+from fedbandit.core.kernels.linalg import Array, read_only, sketch_logdet
 
 _PANEL = 4  # rows of the factor that are subtracted from the rest at once
 _STRIDE = 8  # loops start at a multiple of it
+_NONE = np.empty(0)
 
 
 @kernel
-def factorise(matrix: Array) -> bool:
-    """Replace the upper triangle of a symmetric matrix by its Cholesky factor U, in place.
+def solve_sum(one: Array, factor: float, other: Array, diagonal: Array, y: Array) -> float:
+    """Replace y by (A + f B + diag(c))^-1 y, and return log det(A + f B + diag(c)).
 
-    False if the matrix is not positive definite. What is below the diagonal is not used, and is
-    undefined afterwards. Cost O(n^3 / 6).
+    A and B are symmetric (n x n). y may have length 0, if only the determinant is wanted. Returns
+    NaN, and leaves y, if the matrix is not positive definite. Cost O(n^3 / 6).
     """
-    n = len(matrix)
+    n, logdet = len(one), 0.0
+    root = np.empty((n, n))
+    for i in range(n):
+        row = root[i]
+        for j in range(i, n):
+            row[j] = one[i, j]
+        if factor != 0.0:
+            for j in range(i, n):
+                row[j] += factor * other[i, j]
+        row[i] += diagonal[i]
     for start in range(0, n, _PANEL):
         end = min(start + _PANEL, n)
         for i in range(start, end):
-            row = matrix[i]
+            row = root[i]
             for k in range(start, i):
-                other, factor = matrix[k], matrix[k, i]
+                above, share = root[k], root[k, i]
                 for j in range(i, n):
-                    row[j] -= factor * other[j]
+                    row[j] -= share * above[j]
             if not row[i] > 0.0:
-                return False
-            factor = 1.0 / np.sqrt(row[i])
+                return np.nan
+            logdet += np.log(row[i])
+            share = 1.0 / np.sqrt(row[i])
             for j in range(i, n):
-                row[j] *= factor
+                row[j] *= share
         if end < n:  # so the panel has four rows
-            subtract_products(matrix, start)
-    return True
+            subtract_products(root, start)
+    for i in range(len(y)):  # U^T z = y
+        row = root[i]
+        y[i] /= row[i]
+        for j in range(i + 1, n):
+            y[j] -= y[i] * row[j]
+    for i in range(len(y) - 1, -1, -1):  # U x = z
+        row, total = root[i], 0.0
+        for j in range(i + 1, n):
+            total += row[j] * y[j]
+        y[i] = (y[i] - total) / row[i]
+    return logdet
 
 
-@kernel
+@part
 def subtract_products(matrix: Array, start: int) -> None:
     """Subtract P^T P from the rows below a panel P of four rows, in the upper triangle.
 
@@ -53,10 +74,13 @@ def subtract_products(matrix: Array, start: int) -> None:
         one, two = matrix[start, left:], matrix[start + 1, left:]
         three, four = matrix[start + 2, left:], matrix[start + 3, left:]
         row, below, at = matrix[i, left:], matrix[i + 1, left:], i - left
-        a, b, c, d = one[at], two[at], three[at], four[at]
-        e, f, g, h = one[at + 1], two[at + 1], three[at + 1], four[at + 1]
+        a, b = one[at], two[at]
+        c, d = three[at], four[at]
+        e, f = one[at + 1], two[at + 1]
+        g, h = three[at + 1], four[at + 1]
         for j in range(len(row)):
-            w, x, y, z = one[j], two[j], three[j], four[j]
+            w, x = one[j], two[j]
+            y, z = three[j], four[j]
             row[j] -= a * w + b * x + c * y + d * z
             below[j] -= e * w + f * x + g * y + h * z
     if (n - begin) % 2:
@@ -74,21 +98,10 @@ def sum_logdet_numpy(one: Array, factor: float, other: Array, diagonal: Array) -
     return 2.0 * float(np.log(root.diagonal()).sum())
 
 
-@kernel_or(sum_logdet_numpy)
+@steps_or(sum_logdet_numpy)
 def sum_logdet(one: Array, factor: float, other: Array, diagonal: Array) -> float:
     """Return log det(A + f B + diag(c)) of symmetric matrices; NaN if it is not definite."""
-    n = len(one)
-    whole = np.empty((n, n))
-    for i in range(n):
-        for j in range(i, n):
-            whole[i, j] = one[i, j] + factor * other[i, j]
-        whole[i, i] += diagonal[i]
-    if not factorise(whole):
-        return np.nan
-    logdet = 0.0
-    for i in range(n):
-        logdet += np.log(whole[i, i])
-    return 2.0 * logdet
+    return solve_sum.run(read_only(one), factor, read_only(other), diagonal, _NONE)
 
 
 def raised_solve_numpy(matrix: Array, diagonal: Array, y: Array) -> Array:
@@ -100,29 +113,12 @@ def raised_solve_numpy(matrix: Array, diagonal: Array, y: Array) -> Array:
     return np.asarray(solved, dtype=np.float64)
 
 
-@kernel_or(raised_solve_numpy)
+@steps_or(raised_solve_numpy)
 def raised_solve(matrix: Array, diagonal: Array, y: Array) -> Array:
     """Return (A + diag(c))^-1 y for a symmetric A; it begins with NaN if there is none."""
-    n = len(matrix)
-    root, solved = np.empty((n, n)), np.empty(n)
-    for i in range(n):
-        for j in range(i, n):
-            root[i, j] = matrix[i, j]
-        root[i, i] += diagonal[i]
-        solved[i] = y[i]
-    if not factorise(root):
+    whole, solved = read_only(matrix), y.copy()
+    if isnan(solve_sum.run(whole, 0.0, whole, diagonal, solved)):
         solved[0] = np.nan
-        return solved
-    for i in range(n):  # U^T z = y
-        row = root[i]
-        solved[i] /= row[i]
-        for j in range(i + 1, n):
-            solved[j] -= solved[i] * row[j]
-    for i in range(n - 1, -1, -1):  # U x = z
-        row, total = root[i], 0.0
-        for j in range(i + 1, n):
-            total += row[j] * solved[j]
-        solved[i] = (solved[i] - total) / row[i]
     return solved
 
 
@@ -153,7 +149,7 @@ def whitened(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
     for i in range(d):
         inverse[i] = 1.0 / diagonal[i]
         logdet += np.log(diagonal[i])
-    scaled, inner = np.empty((k, d)), np.empty((k, k))
+    scaled, root = np.empty((k, d)), np.empty((k, k))
     for i in range(k):
         one = scaled[i]
         for c in range(d):
@@ -162,20 +158,25 @@ def whitened(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
             other, total = rows[j], 0.0
             for c in range(d):
                 total += one[c] * other[c]
-            inner[j, i] = total
-        inner[i, i] += 1.0
-    if not factorise(inner):
-        return inverse, scaled, np.nan
+            root[j, i] = total
+        root[i, i] += 1.0
     for i in range(k):
-        one = scaled[i]
+        row, one = root[i], scaled[i]
         for j in range(i):
-            other, factor = scaled[j], inner[j, i]
+            above, share = root[j], root[j, i]
+            for c in range(i, k):
+                row[c] -= share * above[c]
+            other = scaled[j]
             for c in range(d):
-                one[c] -= factor * other[c]
-        factor = 1.0 / inner[i, i]
+                one[c] -= share * other[c]
+        if not row[i] > 0.0:
+            return inverse, scaled, np.nan
+        logdet += np.log(row[i])
+        share = 1.0 / np.sqrt(row[i])
+        for c in range(i, k):
+            row[c] *= share
         for c in range(d):
-            one[c] *= factor
-        logdet += 2.0 * np.log(inner[i, i])
+            one[c] *= share
     return inverse, scaled, logdet
 
 

@@ -11,17 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.kernels.arrowhead import arrowhead_eigh
-from fedbandit.core.kernels.compiler import COMPILES, kernel, long_kernel
+from fedbandit.core.kernels.compiler import COMPILES, long_kernel, part
 from fedbandit.core.kernels.leading import separate_eigenpairs
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.kernels.tridiagonal import largest, padded, place, tridiagonalise, turn_back
+from fedbandit.core.kernels.tridiagonal import (
+    LARGEST_SIDE,
+    Form,
+    padded,
+    tridiagonalise,
+    turn_back,
+)
 
 _EPSILON = 2.220446049250313e-16
 _MOST_STEPS = 60  # of an iteration, before it is given up
-_CLOSE = 1e-9  # relative change of a root after which one more step is exact
-_VANISHED = 1e-300  # least scale of a matrix
 _NOTHING = 1e-50  # counts as 0 in a matrix whose largest entry is 1; its square does not underflow
-_LARGEST_SIDE = 256  # LAPACK, which works in blocks, is faster for larger matrices
 
 
 def leading_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
@@ -31,28 +34,39 @@ def leading_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
     unless count = n; there may be more. Values that are mere rounding errors, at most n epsilon
     times the largest, may be larger than they are, and their vectors 0. Cost O(n^3).
     """
-    if COMPILES and 2 < len(matrix) <= _LARGEST_SIDE:
-        for solve in (separate_eigenpairs, halved_eigenpairs):
-            values, vectors = solve(matrix, count)
-            if np.isfinite(values.sum()):
-                return values, vectors
+    if COMPILES and 2 < len(matrix) <= LARGEST_SIDE:
+        form = tridiagonalise.run(matrix)
+        pairs = separate_eigenpairs(form, count) or halved_eigenpairs(form, count)
+        if pairs is not None:
+            return pairs
     values, vectors = np.linalg.eigh(matrix)
     return values[::-1], np.ascontiguousarray(vectors.T[::-1][:count])
 
 
-@long_kernel
-def halved_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
-    """Return what ``leading_eigenpairs`` does, for n > 2; a value is NaN if QL did not converge.
+def halved_eigenpairs(form: Form, count: int) -> tuple[Array, Array] | None:
+    """Return all n eigenvalues and ``count`` vectors of a tridiagonal matrix with n > 2.
 
-    The matrix is made tridiagonal and split at its middle row into two halves, which are solved by
-    QL. In the basis of the halves' eigenvectors the matrix is an arrowhead (Gu and Eisenstat 1995).
-    One product takes the arrowhead's leading eigenvectors back to the tridiagonal form, and the
-    reflections take them back to the matrix.
+    None if something does not converge. See ``leading_eigenpairs`` for what they are.
     """
-    n = len(matrix)
+    scale, bands, reflectors = form
+    values, vectors = halved.run(bands.copy(), count)
+    if not np.isfinite(values.sum()):
+        return None
+    turn_back.run(reflectors, bands, vectors, count)
+    return scale * values, vectors[:, : len(reflectors)]
+
+
+@long_kernel
+def halved(bands: Array, count: int) -> tuple[Array, Array]:
+    """Return eigenvalues and, as padded rows, eigenvectors; a value is NaN if QL did not converge.
+
+    The matrix is split at its middle row into two halves, which are solved by QL, in place. In the
+    basis of the halves' eigenvectors it is an arrowhead (Gu and Eisenstat 1995). One product takes
+    the arrowhead's leading eigenvectors back.
+    """
+    diagonal, beside = bands[0], bands[1]
+    n = len(diagonal)
     middle = n // 2
-    scale = max(largest(matrix), _VANISHED)
-    diagonal, beside, taus, reflectors = tridiagonalise(matrix, 1.0 / scale)
     left, right = beside[middle - 1], beside[middle]
     upper = ql_iterations(diagonal[:middle], beside[:middle])
     lower = ql_iterations(diagonal[middle + 1 :], beside[middle + 1 :])
@@ -66,26 +80,30 @@ def halved_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
         else:
             crossed[j] = right * lower[at - middle - 1, 0]
     values, turned = arrowhead_eigh(poles, crossed, diagonal[middle], count)
-    leading = np.zeros((count, reflectors.shape[1]))
+    vectors = np.zeros((count, padded(n)))
     above, below = np.empty((count, middle)), np.empty((count, n - 1 - middle))
     for i in range(count):
-        leading[i, middle] = turned[i, n - 1]
+        vectors[i, middle] = turned[i, n - 1]
         for j in range(n - 1):
             if order[j] < middle:
                 above[i, order[j]] = turned[i, j]
             else:
                 below[i, order[j] - middle - 1] = turned[i, j]
-    place(np.dot(above, upper), leading, 0, 1.0)
-    place(np.dot(below, lower), leading, middle + 1, 1.0)
-    turn_back(reflectors, taus, leading)
-    vectors = np.empty((count, n))
-    place(leading[:, :n], vectors, 0, 1.0)
-    for i in range(n):
-        values[i] *= scale
+    place(np.dot(above, upper), vectors, 0)
+    place(np.dot(below, lower), vectors, middle + 1)
     return values, vectors
 
 
-@kernel
+@part
+def place(block: Array, into: Array, start: int) -> None:
+    """Copy a block to the columns from ``start`` on."""
+    for i in range(block.shape[0]):
+        row, target = block[i], into[i, start:]
+        for j in range(len(row)):
+            target[j] = row[j]
+
+
+@part
 def decreasing(diagonal: Array, middle: int) -> NDArray[np.int64]:
     """Return the indices of all entries but the middle one, by decreasing entry."""
     order = np.empty(len(diagonal) - 1, dtype=np.int64)
@@ -102,7 +120,7 @@ def decreasing(diagonal: Array, middle: int) -> NDArray[np.int64]:
     return order
 
 
-@kernel
+@part
 def ql_iterations(diagonal: Array, beside: Array) -> Array:
     """Make a tridiagonal matrix diagonal, in place, by implicitly shifted QL.
 
@@ -131,11 +149,11 @@ def ql_iterations(diagonal: Array, beside: Array) -> Array:
             ql_sweep(diagonal, beside, vectors, first, last)
             steps += 1
     trimmed = np.empty((n, n))
-    place(vectors[:, :n], trimmed, 0, 1.0)
+    place(vectors[:, :n], trimmed, 0)
     return trimmed
 
 
-@kernel
+@part
 def ql_sweep(diagonal: Array, beside: Array, vectors: Array, first: int, last: int) -> None:
     """Chase a rotation from the end of an unreduced block up to its start.
 
@@ -178,7 +196,7 @@ def ql_sweep(diagonal: Array, beside: Array, vectors: Array, first: int, last: i
     beside[first] = bulge
 
 
-@kernel
+@part
 def rotate(one: Array, other: Array, cosine: float, sine: float) -> None:
     """Rotate two rows into each other, in place."""
     for j in range(len(one)):
@@ -187,7 +205,7 @@ def rotate(one: Array, other: Array, cosine: float, sine: float) -> None:
         other[j] = sine * upper + cosine * lower
 
 
-@kernel
+@part
 def rotate_twice(
     rows: tuple[Array, Array, Array],
     cosine: float,

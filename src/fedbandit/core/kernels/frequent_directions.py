@@ -15,13 +15,13 @@ FAINT: Final = 1e-100
 """Squared norm of a row below which ``shed_one`` is not used: products of such underflow."""
 
 
-def shrink(rows: Array, size: int) -> tuple[Array, float]:
+def shrink(rows: Array, size: int, *, whole: bool = False) -> tuple[Array, float]:
     """Turn m rows (m x d) into at most size - 1 orthogonal rows; also return what was shed.
 
     With the eigenvalues g_1 >= g_2 >= ... of rows rows^T (the squared singular values of rows) and
     delta = g_size (0 if there are fewer), the kept rows are sqrt(g_i - delta) v_i (paper, Alg. 1
     lines 7-10 and Alg. 2 lines 3-6). With fewer than ``size`` rows nothing is shed and the rows are
-    only made orthogonal.
+    only made orthogonal. ``whole``: delta is not subtracted.
 
     Returns the rows S, largest first, and ``shed``, with S^T S <= X^T X <= S^T S + shed I for
     X = rows. It is delta, or a little more if a direction is dropped as mere rounding error. Cost
@@ -29,15 +29,17 @@ def shrink(rows: Array, size: int) -> tuple[Array, float]:
     """
     m, d = rows.shape
     if m > d:
-        return shrink_gram(rows.T @ rows, size)
+        return shrink_gram(rows.T @ rows, size, whole=whole)
     values, vectors, delta, shed = _leading(rows @ rows.T, size)
-    return (vectors * np.sqrt(1.0 - delta / values)[:, None]) @ rows, shed
+    if not whole:
+        vectors = vectors * np.sqrt(1.0 - delta / values)[:, None]
+    return vectors @ rows, shed
 
 
-def shrink_gram(matrix: Array, size: int) -> tuple[Array, float]:
+def shrink_gram(matrix: Array, size: int, *, whole: bool = False) -> tuple[Array, float]:
     """Do what ``shrink`` does for rows of which only X^T X is known (d x d). Cost O(d^3)."""
     values, vectors, delta, shed = _leading(matrix, size)
-    return vectors * np.sqrt(values - delta)[:, None], shed
+    return vectors * np.sqrt(values if whole else values - delta)[:, None], shed
 
 
 def _leading(gram: Array, size: int) -> tuple[Array, Array, float, float]:
@@ -93,7 +95,8 @@ def weighed_rows_numpy(rows: Array, ridge: float) -> tuple[Array, Array, Array]:
 def weighed_rows(rows: Array, ridge: float) -> tuple[Array, Array, Array]:
     """Return rows S (k x d) divided by sqrt(ridge + held), that root, and held = diag(S^T S)."""
     k, d = rows.shape
-    scaled, metric, held, inverse = np.empty((k, d)), np.empty(d), np.zeros(d), np.empty(d)
+    scaled, metric = np.empty((k, d)), np.empty(d)
+    held, inverse = np.zeros(d), np.empty(d)
     for i in range(k):
         for j in range(d):
             held[j] += rows[i, j] * rows[i, j]
@@ -118,7 +121,8 @@ def weighed_matrix_numpy(matrix: Array, ridge: float) -> tuple[Array, Array, Arr
 def weighed_matrix(matrix: Array, ridge: float) -> tuple[Array, Array, Array]:
     """Return what ``weighed_rows`` does, for rows of which only S^T S is known (d x d)."""
     d = len(matrix)
-    scaled, metric, held, inverse = np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d)
+    scaled, metric = np.empty((d, d)), np.empty(d)
+    held, inverse = np.empty(d), np.empty(d)
     for j in range(d):
         held[j] = max(matrix[j, j], 0.0)
         metric[j] = np.sqrt(ridge + held[j])

@@ -5,15 +5,15 @@ The matrix is made tridiagonal (``tridiagonal.py``). Counting eigenvalues above 
 exact, with vectors from a factorisation from both ends at once, twisted at the row where the
 eigenvector is largest (Parlett and Dhillon 1997). All wanted eigenvalues advance together, which is
 what compiled loops do fast. Vectors are then made orthogonal once, which takes care of eigenvalues
-that are close. Where brackets cannot be told apart, or something does not converge, the result is
-NaN, and another method has to be used (``eigh.py``).
+that are close. Where brackets cannot be told apart, or something does not converge, another method
+has to be used (``eigh.py``).
 """
 
 import numpy as np
 
-from fedbandit.core.kernels.compiler import kernel, long_kernel
+from fedbandit.core.kernels.compiler import long_kernel, part
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.kernels.tridiagonal import tridiagonalise, turn_back
+from fedbandit.core.kernels.tridiagonal import Form, padded, turn_back
 
 _EPSILON = 2.220446049250313e-16
 _TINY = 1e-60  # least size of a pivot, in a matrix whose largest entry is 1
@@ -24,39 +24,23 @@ _MOST_STEPS = 8  # of Rayleigh quotient iteration
 _ALIKE = 1e-3  # largest cosine of two vectors that are made orthogonal
 
 
-@long_kernel
-def separate_eigenpairs(matrix: Array, count: int) -> tuple[Array, Array]:
+def separate_eigenpairs(form: Form, count: int) -> tuple[Array, Array] | None:
     """Return the first count + 1 eigenvalues (n at most), largest first, and ``count`` vectors.
 
-    The matrix (n x n) is symmetric and positive semidefinite. Eigenvalues that are rounding error,
-    below n epsilon / 2 times the largest, are returned as that bound, their vectors as 0. All is
-    NaN if eigenvalues are too close to each other. Cost O(n^3), most of it to get tridiagonal.
+    They are those of the positive semidefinite matrix (n x n) that was made tridiagonal.
+    Eigenvalues that are rounding error, below n epsilon / 2 times the largest, are returned as that
+    bound, their vectors as 0. None if eigenvalues are too close to each other.
     """
-    n, scale = len(matrix), 1e-300
-    for i in range(n):
-        scale = max(scale, matrix[i, i])
-    diagonal, beside, taus, reflectors = tridiagonalise(matrix, 1.0 / scale)
-    wanted = min(count + 1, n)
-    low, high, floor, found = brackets(diagonal, beside, wanted)
-    values, leading = np.empty(wanted), np.zeros((count, reflectors.shape[1]))
-    vectors = np.empty((count, n))
-    for i in range(wanted):
-        values[i] = np.nan
-    if found >= 0:
-        roots = np.empty(found)
-        for i in range(found):
-            roots[i] = 0.5 * (low[i] + high[i])
-        if polished(diagonal, beside, roots, low, high, leading):
-            for i in range(wanted):
-                values[i] = scale * (roots[i] if i < found else floor)
-            turn_back(reflectors, taus, leading[: min(found, count)])
-    for i in range(count):
-        for j in range(n):
-            vectors[i, j] = leading[i, j]
-    return values, vectors
+    scale, bands, reflectors = form
+    ends, floor, found = brackets.run(bands, min(count + 1, len(reflectors)))
+    sound, values, vectors = polished.run(bands, ends, found, floor, scale, count)
+    if not sound:
+        return None
+    turn_back.run(reflectors, bands, vectors, found)
+    return values, vectors[:, : len(reflectors)]
 
 
-@kernel
+@part
 def count_above(
     diagonal: Array, squares: Array, points: Array, above: Array, pivots: Array
 ) -> None:
@@ -75,12 +59,15 @@ def count_above(
 
 
 @long_kernel
-def brackets(diagonal: Array, beside: Array, wanted: int) -> tuple[Array, Array, float, int]:
+def brackets(bands: Array, wanted: int) -> tuple[Array, float, int]:
     """Return intervals with one eigenvalue each, largest first, and how many there are.
+
+    The lower ends are the first row of the result, the upper ends the second.
 
     Eigenvalues that are at most ``floor``, the bound on rounding errors, are left out. -1 if two of
     the others cannot be told apart.
     """
+    diagonal, beside = bands[0], bands[1]
     n = len(diagonal)
     squares = np.zeros(n)
     top, total = 0.0, 0.0
@@ -96,7 +83,8 @@ def brackets(diagonal: Array, beside: Array, wanted: int) -> tuple[Array, Array,
         points[j] = top * (j + 1) / _POINTS
     points[_POINTS - 1] = top * (1.0 + 4.0 * n * _EPSILON)
     count_above(diagonal, squares, points, above, pivots)
-    low, high = np.zeros(lanes), np.empty(lanes)
+    ends = np.zeros((2, lanes))
+    low, high = ends[0], ends[1]
     for k in range(lanes):
         high[k] = points[_POINTS - 1]
         for j in range(_POINTS - 1):
@@ -105,29 +93,27 @@ def brackets(diagonal: Array, beside: Array, wanted: int) -> tuple[Array, Array,
             else:
                 high[k] = points[j]
                 break
-    floor = 0.5 * n * _EPSILON * high[0]
+    floor, found = 0.5 * n * _EPSILON * high[0], lanes
     middle, above, pivots = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     for k in range(lanes):
         middle[k] = floor
-    count_above(diagonal, squares, middle, above, pivots)
-    found = min(lanes, int(above[0]))
-    for k in range(found):
-        low[k] = max(low[k], floor)
-    for _ in range(_MOST_HALVINGS if np.isfinite(total) else 0):
-        if are_apart(low, high, found, floor if found < lanes else -np.inf):
-            return low, high, floor, min(found, wanted)
-        for k in range(lanes):
-            middle[k] = 0.5 * (low[k] + high[k])
+    for halvings in range(_MOST_HALVINGS if np.isfinite(total) else 0):
         count_above(diagonal, squares, middle, above, pivots)
+        if halvings == 0:
+            found = min(lanes, int(above[0]))
         for k in range(found):
             if above[k] > k:
-                low[k] = middle[k]
+                low[k] = max(low[k], middle[k])
             else:
                 high[k] = middle[k]
-    return low, high, floor, -1
+        if are_apart(low, high, found, floor if found < lanes else -np.inf):
+            return ends, floor, min(found, wanted)
+        for k in range(lanes):
+            middle[k] = 0.5 * (low[k] + high[k])
+    return ends, floor, -1
 
 
-@kernel
+@part
 def are_apart(low: Array, high: Array, found: int, floor: float) -> bool:
     """Say whether intervals are far from each other and the floor, compared with their widths."""
     if found > 0 and low[found - 1] - floor < _APART * (high[found - 1] - low[found - 1]):
@@ -141,16 +127,28 @@ def are_apart(low: Array, high: Array, found: int, floor: float) -> bool:
 
 @long_kernel
 def polished(
-    diagonal: Array, beside: Array, roots: Array, low: Array, high: Array, vectors: Array
-) -> bool:
-    """Make roots exact, in place, and fill in unit vectors; say whether that worked."""
-    n, lanes = len(diagonal), len(roots)
-    if lanes == 0:
-        return True
-    down, up = np.empty((n, lanes)), np.empty((n, lanes))
-    z = np.empty((n, lanes))
+    bands: Array, ends: Array, lanes: int, floor: float, scale: float, count: int
+) -> tuple[bool, Array, Array]:
+    """Make eigenvalues exact; return whether that worked, all values, and unit vectors.
+
+    ``lanes`` eigenvalues lie in the brackets (-1: it is not known), the others are at most
+    ``floor``. Values, one more than ``count`` vectors unless there are no more, are multiplied by
+    ``scale``. Rows of vectors are padded with zeros to a multiple of the stride.
+    """
+    diagonal, beside = bands[0], bands[1]
+    low, high = ends[0], ends[1]
+    n = len(diagonal)
+    values, vectors = np.empty(min(count + 1, n)), np.zeros((count, padded(n)))
+    for j in range(len(values)):
+        values[j] = scale * floor
+    if lanes <= 0:
+        return lanes == 0, values, vectors
+    down, up, z = np.empty((n, lanes)), np.empty((n, lanes)), np.empty((n, lanes))
+    roots = np.empty(lanes)
     least, at, norms = np.empty(lanes), np.empty(lanes), np.empty(lanes)
-    close = 4.0 * _EPSILON * high[0]
+    for j in range(lanes):
+        roots[j] = 0.5 * (low[j] + high[j])
+    close, worst = 4.0 * _EPSILON * high[0], 0.0
     for _ in range(_MOST_STEPS):
         twisted(diagonal, beside, roots, down, up, least, at)
         from_twist(down, up, at, z, norms)
@@ -162,16 +160,16 @@ def polished(
             break
     for j in range(lanes):
         if not (worst <= close and low[j] - close <= roots[j] <= high[j] + close):
-            return False
-    for j in range(min(lanes, len(vectors))):
-        row = vectors[j]
-        length = 1.0 / np.sqrt(norms[j])
+            return False, values, vectors
+        values[j] = scale * roots[j]
+    for j in range(min(lanes, count)):
+        row, length = vectors[j], 1.0 / np.sqrt(norms[j])
         for i in range(n):
             row[i] = z[i, j] * length
-    return made_orthogonal(vectors[: min(lanes, len(vectors))])
+    return made_orthogonal(vectors[:lanes]), values, vectors
 
 
-@kernel
+@part
 def twisted(
     diagonal: Array, beside: Array, roots: Array, down: Array, up: Array, least: Array, at: Array
 ) -> None:
@@ -211,7 +209,7 @@ def twisted(
             ratio[j] = last[j]
 
 
-@kernel
+@part
 def from_twist(down: Array, up: Array, at: Array, z: Array, norms: Array) -> None:
     """Fill in z (n x roots), with 1 at the row of the twist, and the squares of its columns."""
     n, lanes = z.shape
@@ -238,7 +236,7 @@ def from_twist(down: Array, up: Array, at: Array, z: Array, norms: Array) -> Non
             last[j] = 1.0 if row == at[j] else entry
 
 
-@kernel
+@part
 def made_orthogonal(vectors: Array) -> bool:
     """Make unit rows that are nearly orthogonal so to working precision, in place.
 

@@ -4,13 +4,13 @@
 (``fitted``).
 """
 
-from math import floor, frexp, inf, ldexp, nan, sqrt
+from math import floor, frexp, inf, isfinite, ldexp, nan, sqrt
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandit.core.kernels.compiler import exact_kernel, kernel, kernel_or
+from fedbandit.core.kernels.compiler import exact_kernel, kernel_or, part
 from fedbandit.core.kernels.linalg import Array
 
 ETA: Final = 0.1
@@ -37,7 +37,6 @@ def shortened_number(number: float) -> float:
     return ldexp(float(floor(fraction * 2.0**21)), exponent - 21)
 
 
-@exact_kernel
 def step_for(charge: float, rows: int, dimension: int) -> float:
     """Return the step with which rounding is expected to add ``charge`` to the bound.
 
@@ -59,31 +58,38 @@ def spectral_bound(symmetric: Array) -> float:
     return scale * sqrt(sqrt(sqrt(np.linalg.norm(power))))
 
 
-def rounded_to_numpy(rows: Array, step: float) -> tuple[Array, Array, float, float]:
+Rounded = tuple[NDArray[np.int32], Array, float, float, Array]
+
+
+def rounded_to_numpy(rows: Array, step: float) -> Rounded:
     """Return what ``rounded_to`` does, by numpy."""
     codes = np.rint(rows / step)
     short = codes * step
     noise = rows - short
     moved = (noise != 0.0).any(axis=0).astype(np.float64)
     gained = float(np.vdot(short, short) - np.vdot(rows, rows))
-    return codes, moved, spectral_bound(noise @ noise.T), gained
+    return codes.astype(np.int32), moved, spectral_bound(noise @ noise.T), gained, short
 
 
 @kernel_or(rounded_to_numpy)
-def rounded_to(rows: Array, step: float) -> tuple[Array, Array, float, float]:
+def rounded_to(rows: Array, step: float) -> Rounded:
     """Round rows S (k x d) to S', whole multiples of a step.
 
     Returns the multiples (k x d); 1 for every column that has changed (d), else 0; a bound on
-    |N|^2 with N = S - S', see ``spectral_bound``; and |S'|^2 - |S|^2, in sums of squares. Cost
+    |N|^2 with N = S - S', see ``spectral_bound``; |S'|^2 - |S|^2, in sums of squares; and S'. Cost
     O(k^2 d + k^3).
     """
     k, d = rows.shape
-    codes, short, noise, moved = np.empty((k, d)), np.empty((k, d)), np.empty((k, d)), np.zeros(d)
-    before, after, inverse = 0.0, 0.0, 1.0 / step
+    codes, short, noise = np.empty((k, d), np.int32), np.empty((k, d)), np.empty((k, d))
+    inverse, moved = 1.0 / step, np.empty(d)
+    before, after, largest = 0.0, 0.0, 0.0
+    for j in range(d):
+        moved[j] = 0.0
     for i in range(k):
         for j in range(d):
-            codes[i, j] = np.rint(rows[i, j] * inverse)
-            short[i, j] = codes[i, j] * step
+            multiple = np.rint(rows[i, j] * inverse)
+            codes[i, j] = np.int32(multiple)
+            short[i, j] = multiple * step
     for i in range(k):  # a loop of its own: a product in the same would not be rounded
         for j in range(d):
             noise[i, j] = rows[i, j] - short[i, j]
@@ -94,7 +100,6 @@ def rounded_to(rows: Array, step: float) -> tuple[Array, Array, float, float]:
         for j in range(d):
             after += short[i, j] * short[i, j]
     products = np.empty((k, k))
-    largest = 0.0
     for i in range(k):
         for j in range(i + 1):
             total = 0.0
@@ -102,10 +107,10 @@ def rounded_to(rows: Array, step: float) -> tuple[Array, Array, float, float]:
                 total += noise[i, c] * noise[j, c]
             products[i, j] = products[j, i] = total
             largest = max(largest, abs(total))
-    return codes, moved, _by_powers(products, largest), after - before
+    return codes, moved, _by_powers(products, largest), after - before, short
 
 
-@kernel
+@part
 def _by_powers(symmetric: Array, scale: float) -> float:
     """Return ``spectral_bound`` of a matrix with this largest entry, which it overwrites."""
     if scale == 0.0:
@@ -129,6 +134,9 @@ def _by_powers(symmetric: Array, scale: float) -> float:
     return float(scale * np.sqrt(np.sqrt(np.sqrt(np.sqrt(total)))))
 
 
+Kept = tuple[Array, Array, float, float]
+
+
 def kept_numpy(
     rows: Array,
     squares: Array,
@@ -140,7 +148,7 @@ def kept_numpy(
     weight: float,
     count: int,
     even: float,
-) -> tuple[Array, Array, float]:
+) -> Kept:
     """Return what ``kept`` does, by numpy."""
     more = float(squares[count:].max(initial=0.0))
     longer = np.flatnonzero(squares[:count] > more) if count < len(rows) else np.arange(len(rows))
@@ -152,11 +160,14 @@ def kept_numpy(
         longer = longer[squares[longer] > shed]
         long = rows[longer] * np.sqrt(1.0 - shed / squares[longer])[:, None] * metric
         gone = max(0.0, float(held.sum() - np.vdot(long, long)))
-    if delta == 0.0:
-        return long, bound.copy(), lost
     if scales.sum() > len(scales) * gone:
         scales = np.full(len(scales), gone)
-    return long, bound + weight * np.where(held > 0.0, scales, 0.0), lost + gone
+    raised = bound.copy()
+    if delta > 0.0:
+        raised += weight * np.where(held > 0.0, scales, 0.0)
+        lost += gone
+    finite = isfinite(np.vdot(long, long) + raised.sum())
+    return long, raised, lost, float(np.abs(long).max(initial=0.0)) if finite else inf
 
 
 @kernel_or(kept_numpy)
@@ -171,8 +182,10 @@ def kept(
     weight: float,
     count: int,
     even: float,
-) -> tuple[Array, Array, float]:
+) -> Kept:
     """Return the first ``count`` of some leading rows, their bound, and the trace that is lost.
+
+    The last is the largest |entry| of the rows; inf if something is not finite.
 
     ``rows`` (orthogonal, with squares ``squares``, delta subtracted already) are divided by
     ``metric``; bound, lost and weight are those of what they lead, ``held`` the diagonal of S^T S.
@@ -180,7 +193,8 @@ def kept(
     above 0 delta was not subtracted, and is only if delta a adds up to more than ``even`` times
     what is lost without. Cost O(k d).
     """
-    d, more, filled, mass, total, scales = len(metric), 0.0, 0, 0.0, 0.0, 0.0
+    d, more, filled = len(metric), 0.0, 0
+    mass, total, scales = 0.0, 0.0, 0.0
     count = min(count, len(rows))
     for i in range(count, len(rows)):
         more = max(more, squares[i])
@@ -212,63 +226,96 @@ def kept(
             if held[j] > 0.0:
                 raised[j] += weight * (gone if flat else delta * metric[j] * metric[j])
         lost += gone
-    return longer[:filled], raised, lost
+    largest = 0.0
+    for j in range(d):
+        mass += raised[j]
+    for i in range(filled):
+        for j in range(d):
+            largest = max(largest, abs(longer[i, j]))
+    return longer[:filled], raised, lost, largest if np.isfinite(mass) else np.inf
 
 
-def rows_within_numpy(rows: Array, metric: Array, step: float, room: float) -> int:
+def rows_within_numpy(
+    rows: Array, squares: Array, metric: Array, faint: float, charge: float, room: float
+) -> int:
     """Return what ``rows_within`` does, by numpy."""
-    if not len(rows):
-        return 0
-    bits = 1.0 + np.ceil(np.log2(np.abs(rows * metric).max(axis=1) / step + 0.5 + 1.0))
-    taken = np.cumsum(bits * rows.shape[1] / 8.0 + 1.0)  # a byte says how many bits
+    count, d = len(rows), len(metric)
+    if faint > 0.0:
+        count = int(np.count_nonzero(squares * metric.max() ** 2 > faint))
+    if room == inf or not count:
+        return count
+    step = step_for(charge, count, d)
+    bits = 1.0 + np.ceil(np.log2(np.abs(rows[:count] * metric).max(axis=1) / step + 0.5 + 1.0))
+    taken = np.cumsum(bits * d / 8.0 + 1.0)  # a byte says how many bits
     return max(1, int(np.count_nonzero(taken <= room)))
 
 
 @kernel_or(rows_within_numpy)
-def rows_within(rows: Array, metric: Array, step: float, room: float) -> int:
-    """Return how many leading rows take at most ``room`` bytes with this step; at least one."""
-    taken, d = 0.0, len(metric)
-    for i in range(len(rows)):
+def rows_within(
+    rows: Array, squares: Array, metric: Array, faint: float, charge: float, room: float
+) -> int:
+    """Return how many leading rows are not faint and take at most ``room`` bytes.
+
+    At least one, unless all are faint: add at most ``faint`` to the bound. ``charge`` is what
+    rounding may add (see ``step_for``).
+    """
+    count, d = len(rows), len(metric)
+    if faint > 0.0:
+        largest, count = 0.0, 0
+        for j in range(d):
+            largest = max(largest, metric[j])
+        for i in range(len(rows)):
+            count += 1 if squares[i] * largest**2 > faint else 0
+    if room == np.inf or count == 0:
+        return count
+    spread = (np.sqrt(count) + np.sqrt(d)) ** 2
+    taken, step = 0.0, _SPARE * np.sqrt(12.0 * charge / (_YOUNG * spread))
+    for i in range(count):
         largest = 0.0
         for j in range(d):
             largest = max(largest, abs(rows[i, j] * metric[j]))
         taken += (1.0 + np.ceil(np.log2(largest / step + 0.5 + 1.0))) * d / 8.0 + 1.0
         if not taken <= room:
             return max(1, i)
-    return len(rows)
+    return count
 
 
-def levels_numpy(bound: Array) -> tuple[Levels, float]:
+def levels_numpy(bound: Array, added: float, moved: Array) -> tuple[Levels, float, Array]:
     """Return what ``levels_of`` does, by numpy."""
+    bound = bound + added * moved
     largest = float(bound.max(initial=0.0))
     if largest == 0.0:
-        return np.zeros(len(bound), np.uint8), 0.0
+        return np.zeros(len(bound), np.uint8), 0.0, np.zeros(len(bound))
     top = shortened_number(largest * (1.0 + 2.0**-19))
-    levels = np.searchsorted(_SHARES * top, bound) + 1
-    return np.where(bound > 0.0, levels, 0).astype(np.uint8), top
+    above = np.searchsorted(_SHARES * top, bound) + 1
+    levels: Levels = np.where(bound > 0.0, above, 0).astype(np.uint8)
+    return levels, top, levels_read(levels, top)
 
 
 @kernel_or(levels_numpy)
-def levels_of(bound: Array) -> tuple[Levels, float]:
-    """Return levels and top of the least bound that can be expressed and is not below this one."""
-    largest = 0.0
-    for entry in bound:
-        largest = max(largest, entry)
-    levels = np.zeros(len(bound), np.uint8)
-    if largest == 0.0:
-        return levels, 0.0
-    top = shortened_number(largest * (1.0 + 2.0**-19))
-    for j in range(len(bound)):
-        if bound[j] > 0.0:
-            low, high = 0, len(_SHARES) - 1
-            while low < high:
-                middle = (low + high) // 2
-                if _SHARES[middle] * top < bound[j]:
-                    low = middle + 1
-                else:
-                    high = middle
-            levels[j] = low + 1
-    return levels, top
+def levels_of(bound: Array, added: float, moved: Array) -> tuple[Levels, float, Array]:
+    """Return levels and top of the least bound that can be expressed and is not below this one.
+
+    To that of columns that were ``moved`` (1, else 0) ``added`` is added first. The last is the
+    bound that is expressed, see ``levels_read``.
+    """
+    largest, d = 0.0, len(bound)
+    levels, raised = np.empty(d, np.uint8), np.empty(d)
+    for j in range(d):
+        raised[j] = bound[j] + added * moved[j]
+        largest = max(largest, raised[j])
+    top = shortened_number(largest * (1.0 + 2.0**-19)) if largest > 0.0 else 0.0
+    for j in range(d):
+        low, high = 0, len(_SHARES) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if _SHARES[middle] * top < raised[j]:
+                low = middle + 1
+            else:
+                high = middle
+        levels[j] = low + 1 if raised[j] > 0.0 else 0
+        raised[j] = _SHARES[low] * top if raised[j] > 0.0 else 0.0
+    return levels, top, raised
 
 
 def levels_read(levels: Levels, top: float) -> Array:
@@ -277,51 +324,6 @@ def levels_read(levels: Levels, top: float) -> Array:
     return bounds
 
 
-def fit_numpy(
-    rows: Array,
-    squares: Array,
-    delta: float,
-    metric: Array,
-    held: Array,
-    bound: Array,
-    lost: float,
-    weight: float,
-    charge: float,
-    faint: float,
-    room: float,
-    even: float,
-) -> Fit:
-    """Return what ``fit`` does, by numpy."""
-    count = len(rows)
-    if faint > 0.0:
-        count = int(np.count_nonzero(squares * metric.max() ** 2 > faint))
-    if room < inf and count:
-        step = step_for(charge / weight, count, len(metric))
-        count = rows_within_numpy(rows[:count], metric, step, room)
-    rows, bound, lost = kept_numpy(
-        rows, squares, delta, metric, held, bound, lost, weight, count, even
-    )
-    codes, step = np.zeros(rows.shape), 1.0
-    if not np.isfinite(np.abs(rows).sum() + bound.sum() + charge):
-        none = np.zeros(len(metric), np.uint8)
-        return codes.astype(np.int32), nan, none, 0.0, 0.0, codes, none.astype(np.float64)
-    if len(rows):
-        least = max(float(np.abs(rows).max()) / _LARGEST, _TINIEST)
-        most, asked = charge / weight, step_for(charge / weight, *rows.shape)
-        while True:
-            step = shortened_number(max(asked, least))
-            codes, moved, noise, gained = rounded_to_numpy(rows, step)
-            added = _SAFE * _YOUNG * noise
-            if added <= most or step <= least:
-                break
-            asked = 0.8 * step
-        bound, lost = bound + (weight * added) * moved, lost - gained
-    levels, top = levels_numpy(bound)
-    lost, short = max(0.0, lost), codes * step
-    return codes.astype(np.int32), step, levels, top, lost, short, levels_read(levels, top)
-
-
-@kernel_or(fit_numpy)
 def fit(
     rows: Array,
     squares: Array,
@@ -342,45 +344,24 @@ def fit(
     (bytes) does not suffice. The step is such that rounding adds at most ``charge`` to the bound,
     unless codes get too large; it is NaN if something is not finite. Cost O(k^2 d + k^3).
     """
-    count, d = len(rows), len(metric)
-    if faint > 0.0:
-        largest, count = 0.0, 0
-        for j in range(d):
-            largest = max(largest, metric[j])
-        for i in range(len(rows)):
-            count += 1 if squares[i] * largest**2 > faint else 0
-    if room < np.inf and count > 0:
-        asked = step_for(charge / weight, count, d)
-        count = rows_within(rows[:count], metric, asked, room)
-    whole, raised, lost = kept(rows, squares, delta, metric, held, bound, lost, weight, count, even)
-    k, step, largest, everything = len(whole), 1.0, 0.0, charge
-    codes, short = np.zeros((k, d), np.int32), np.zeros((k, d))
-    for i in range(k):
-        for j in range(d):
-            largest = max(largest, abs(whole[i, j]))
-            everything += abs(whole[i, j])
-    for j in range(d):
-        everything += raised[j]
-    if not np.isfinite(everything):
-        return codes, np.nan, np.zeros(d, np.uint8), 0.0, 0.0, short, raised
-    if k > 0:
-        least = max(largest / _LARGEST, _TINIEST)
-        asked = step_for(charge / weight, k, d)
+    most = charge / weight
+    count = rows_within.run(rows, squares, metric, faint, most, room)
+    rows, raised, lost, largest = kept.run(
+        rows, squares, delta, metric, held, bound, lost, weight, count, even
+    )
+    if not isfinite(largest + charge):
+        nothing, none = np.zeros(rows.shape), np.zeros(len(metric), np.uint8)
+        return nothing.astype(np.int32), nan, none, 0.0, 0.0, nothing, none.astype(np.float64)
+    codes, short, step, gained = np.zeros(rows.shape, np.int32), rows, 1.0, 0.0
+    added, moved = 0.0, raised
+    if len(rows):
+        least, asked = max(largest / _LARGEST, _TINIEST), step_for(most, *rows.shape)
         while True:
-            step = shortened_number(max(asked, least))
-            multiples, moved, noise, gained = rounded_to(whole, step)
+            step = shortened_number.run(max(asked, least))
+            codes, moved, noise, gained, short = rounded_to.run(rows, step)
             added = _SAFE * _YOUNG * noise
-            if added <= charge / weight or step <= least:
+            if added <= most or step <= least:
                 break
             asked = 0.8 * step
-        for i in range(k):
-            for j in range(d):
-                codes[i, j] = np.int32(multiples[i, j])
-                short[i, j] = multiples[i, j] * step
-        for j in range(d):
-            raised[j] += weight * added * moved[j]
-        lost -= gained
-    levels, top = levels_of(raised)
-    for j in range(d):
-        raised[j] = _SHARES[levels[j] - 1] * top if levels[j] > 0 else 0.0
-    return codes, step, levels, top, max(0.0, lost), short, raised
+    levels, top, raised = levels_of.run(raised, weight * added, moved)
+    return codes, step, levels, top, max(0.0, lost - gained), short, raised

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbandit.core.kernels.compiler import kernel, kernel_or
+from fedbandit.core.kernels.compiler import kernel_or, part
 from fedbandit.core.kernels.linalg import Array, read_only
 
 Integers = NDArray[np.int64]
@@ -73,7 +73,7 @@ def first_best_of_each(scores: Array) -> Integers:
     return best
 
 
-@kernel
+@part
 def keep(arms: Array, shown: Array, squared: Array, widths: Array) -> None:
     """Copy arms and squared widths, as loops: numba's fastest way to copy."""
     for k in range(arms.shape[0]):

@@ -135,8 +135,12 @@ class Pending(Protocol):
         """Say whether log det(base + pending) - log det(base) exceeds threshold."""
         ...
 
-    def summary(self) -> Summary:
-        """Return the pending observations as a summary to send; may shed, and so change them."""
+    def summary(self, *, packed: bool = False) -> Summary:
+        """Return the pending observations as a summary to send; may shed, and so change them.
+
+        ``packed``: for ``Memory.uploaded`` alone, and nothing is absorbed afterwards. Then it may
+        share memory with the buffer, and have more rows than a summary that is kept.
+        """
         ...
 
     def reading(self) -> Reading:

@@ -61,7 +61,7 @@ class PendingGram:
         """Compare the growth with a threshold. Cost O(1): absorbing has computed it."""
         return exceeds(self._growth, threshold)
 
-    def summary(self) -> Gram:
+    def summary(self, *, packed: bool = False) -> Gram:  # noqa: ARG002
         """Return a copy of the pending matrix."""
         return trusted(Gram(self._matrix.copy()))
 

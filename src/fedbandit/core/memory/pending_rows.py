@@ -81,7 +81,7 @@ class PendingRows:
         self._growth_bound = max(0.0, self.growth())  # rounding may make it negative
         return exceeds(self._growth_bound, threshold)
 
-    def summary(self) -> Gram:
+    def summary(self, *, packed: bool = False) -> Gram:  # noqa: ARG002
         """Return X^T X. Cost O(n d^2)."""
         rows = self._rows[: self._filled]
         matrix = rows.T @ rows

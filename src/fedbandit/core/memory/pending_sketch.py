@@ -139,7 +139,7 @@ class PendingSketch:
         self._growth_bound = max(0.0, self.growth())  # rounding may make it negative
         return exceeds(self._growth_bound, threshold)
 
-    def summary(self) -> Sketch:
+    def summary(self, *, packed: bool = False) -> Sketch:  # noqa: ARG002
         """Return the pending sketch, shrunk to fewer than l orthogonal rows, none of them zero."""
         known = len(self._squares) == self._filled < self._base.size
         if not known or self._updates:

@@ -41,15 +41,15 @@ def test_a_cut_loses_a_positive_semidefinite_part_in_proportion(
     """0 <= E <= diag(c), trace E = lost, and sum c <= d lost."""
     rng = np.random.default_rng(seed)
     x, ridge = arms(rng, d), float(10.0 ** rng.uniform(-2, 1))
-    some, all_rows = (nothing_lost(x).leading(each, ridge) for each in (size, d + 1))
-    kept = (some.made_whole() if whole else some).kept(size - 1)
+    some, all_rows = (nothing_lost(x).leading(each, ridge, whole=whole) for each in (size, d + 1))
+    kept = some.kept(size - 1)
     error, scale = x.T @ x - kept.rows.T @ kept.rows, float(np.sum(x**2)) + 1e-300
     assert len(kept.rows) < size
     assert np.linalg.eigvalsh(error)[0] >= -1e-13 * scale
     assert np.linalg.eigvalsh(np.diag(kept.bound) - error)[0] >= -1e-13 * scale
     assert kept.lost == pytest.approx(np.trace(error), abs=1e-12 * scale)
     assert kept.bound.sum() <= d * kept.lost + 1e-12 * scale
-    again = (all_rows.made_whole() if whole else all_rows).kept(size - 1)  # in two steps: the same
+    again = all_rows.kept(size - 1)  # in two steps: the same
     np.testing.assert_allclose(again.bound, kept.bound, atol=1e-11 * scale)
     products = kept.rows.T @ kept.rows
     np.testing.assert_allclose(again.rows.T @ again.rows, products, atol=1e-11 * scale)
@@ -61,8 +61,8 @@ def test_whole_rows_lose_less_for_the_same_bound(seed: int, d: int, size: int) -
     rng = np.random.default_rng(seed)
     x, ridge = rng.standard_normal((3 * d, d)), float(10.0 ** rng.uniform(-2, 1))
     x *= 10.0 ** rng.uniform(0, 3 * rng.integers(0, 2), d)  # features of one size, or of many
-    leading = nothing_lost(x).leading(size, ridge)
-    shrunk, kept = (each.kept(size - 1) for each in (leading, leading.made_whole()))
+    leading, whole = (nothing_lost(x).leading(size, ridge, whole=each) for each in (False, True))
+    shrunk, kept = leading.kept(size - 1), whole.kept(size - 1)
     np.testing.assert_allclose(kept.bound, shrunk.bound, rtol=1e-9)
     scale = float(np.sum(x**2))
     if kept.lost >= shrunk.lost * (1 - 1e-9):

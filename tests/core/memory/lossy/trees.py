@@ -76,11 +76,10 @@ def grown(rng: np.random.Generator, d: int, depth: int) -> Tree:
         summary = empty_matrix(d).merge(sent(summary))
     elif step == "cut":
         size = int(rng.integers(2, d + 2))
-        leading = opened(summary).leading(size, ridge)
-        summary = (leading.made_whole() if rng.random() < 0.5 else leading).kept(size - 1)
+        leading = opened(summary).leading(size, ridge, whole=rng.random() < 0.5)
+        summary = leading.kept(size - 1)
     elif step == "drop":
-        leading = opened(summary).leading(d + 1, ridge)
-        leading = leading.made_whole() if rng.random() < 0.5 else leading
+        leading = opened(summary).leading(d + 1, ridge, whole=rng.random() < 0.5)
         summary = leading.kept(int(rng.integers(0, len(leading.rows) + 1)))
     elif step == "round":
         rows = opened(sent(summary))

@@ -154,8 +154,7 @@ class LossyMemory:
         self, whole: LossyRows | LossyGram, charge: float, *, faint: float
     ) -> LossyRows | Fitted:
         """Return as many rows as a message holds, without faint ones, and rounded."""
-        leading = whole.leading(self.size, self.ridge)
-        leading = leading.made_whole() if self.whole else leading
+        leading = whole.leading(self.size, self.ridge, whole=self.whole)
         if not self.rounds:
             return leading.kept(len(leading.rows))
         room = inf if self.budget is None else self.budget - message_bytes(self.dimension)

@@ -87,11 +87,13 @@ class PendingLossy:
         self._growth_bound = max(0.0, self.growth())  # rounding may make it negative
         return exceeds(self._growth_bound, threshold)
 
-    def summary(self) -> LossyRows:
-        """Return all pending rows, not cut yet, as at most d."""
-        gram = None
-        if self._filled > self._rows.shape[1]:
-            gram = self._gram()
+    def summary(self, *, packed: bool = False) -> LossyRows:
+        """Return all pending rows, not cut yet, as at most d unless they are packed at once."""
+        gram = self._gram() if self._filled > self._rows.shape[1] else None
+        if packed:
+            rows = self._rows[: self._filled]
+            return trusted(LossyRows(rows, self._bound, self._lost, gram=gram))
+        if gram is not None:
             self._make_shorter()
         rows = self._rows[: self._filled].copy()
         return trusted(LossyRows(rows, self._bound.copy(), self._lost, gram=gram))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fedbandit.core.kernels.cholesky import raised_solve, sum_logdet, whitened
-from fedbandit.core.kernels.linalg import Array, row_products, spd_inverse
+from fedbandit.core.kernels.linalg import Array, read_only, row_products, spd_inverse
 from fedbandit.core.kernels.play import play_diagonal
 from fedbandit.core.kernels.sparse import SparseArms
 from fedbandit.core.kernels.ucb import diagonal_ucb, sparse_products
@@ -58,7 +58,7 @@ class LossyReading:
         """The same of V'."""
         if self.lift is None:
             return self._factor
-        return _factored(self.rows.copy(), self.base_ridge + self.lift)
+        return _factored(self.rows, self.base_ridge + self.lift)
 
     @property
     def inverse_diagonal(self) -> Array:
@@ -231,7 +231,7 @@ class LossyGramReading:
 
 def _factored(rows: Array, diagonal: Array) -> tuple[Array, Array, float]:
     """Return 1 / C, W = L^-1 R C^-1 and log det(C + R^T R). Cost O(k^2 d + k^3)."""
-    inverse, explained, logdet = whitened.run(rows, diagonal)
+    inverse, explained, logdet = whitened.run(read_only(rows), diagonal)
     if not isnan(logdet):
         return inverse, explained, logdet
     scaled = rows * inverse  # rows so long that rounding hides the identity

@@ -140,12 +140,12 @@ class LossyRows:
         rows = np.vstack([self.rows, *(each.rows for each in others)])
         return _sound(LossyRows(rows, *_added(self, others)), self, others)
 
-    def leading(self, size: int, ridge: float) -> Leading:
+    def leading(self, size: int, ridge: float, *, whole: bool = False) -> Leading:
         """Return its rows, at most size - 1, by how much they hold. Cost O(r^3 + r k d)."""
         if self.gram is not None:
-            return _leading_of(self, self.gram, size, ridge)
+            return _leading_of(self, self.gram, size, ridge, whole=whole)
         scaled, metric, held = weighed_rows.run(self.rows, ridge)
-        return _leading(self, *shrink(scaled, size), metric, held)
+        return _leading(self, *shrink(scaled, size, whole=whole), metric, held, whole=whole)
 
     def scaled(self, share: float) -> LossyRows:
         """Return the summary of share X^T X. Cost O(k d)."""
@@ -194,9 +194,9 @@ class LossyGram:
             matrix = matrix + each.rows.T @ each.rows
         return _sound(LossyGram(matrix, *_added(self, others)), self, others)
 
-    def leading(self, size: int, ridge: float) -> Leading:
+    def leading(self, size: int, ridge: float, *, whole: bool = False) -> Leading:
         """Return its leading rows, at most size - 1. Cost O(d^3)."""
-        return _leading_of(self, self.matrix, size, ridge)
+        return _leading_of(self, self.matrix, size, ridge, whole=whole)
 
     def scaled(self, share: float) -> LossyGram:
         """Return the summary of share X^T X. Cost O(d^2)."""
@@ -225,20 +225,15 @@ class Leading:
     held: Array
     even: float = 0.0
 
-    def made_whole(self) -> Leading:
-        """Return the same rows as long as they were before ``delta`` was subtracted."""
-        squares = self.squares + self.delta
-        rows = self.rows * np.sqrt(squares / self.squares)[:, None]
-        return replace(self, rows=rows, squares=squares, even=EVEN)
-
     def kept(self, count: int) -> LossyRows:
         """Return the first ``count`` rows, and the loss of the others in the bound. Cost O(k d)."""
-        rows = LossyRows(*kept.run(*self._numbers(), count, self.even), self.source.weight)
-        return trusted(rows) if self.source.trusted else rows
+        rows, bound, lost, _ = kept.run(*self._numbers(), count, self.even)
+        short = LossyRows(rows, bound, lost, self.source.weight)
+        return trusted(short) if self.source.trusted else short
 
     def fit(self, charge: float, *, faint: float, room: float) -> Fit:
         """Return as many rows as ``room`` bytes hold, without faint ones, rounded: see ``fit``."""
-        return fit.run(*self._numbers(), charge, faint, room, self.even)
+        return fit(*self._numbers(), charge, faint, room, self.even)
 
     def _numbers(self) -> tuple[Array, Array, float, Array, Array, Array, float, float]:
         bound, lost, weight = self.source.bound, self.source.lost, self.source.weight
@@ -246,16 +241,24 @@ class Leading:
 
 
 def _leading(
-    source: LossyRows | LossyGram, rows: Array, delta: float, metric: Array, held: Array
+    source: LossyRows | LossyGram,
+    rows: Array,
+    delta: float,
+    metric: Array,
+    held: Array,
+    *,
+    whole: bool,
 ) -> Leading:
     squares = squares_where_held.run(rows, held)  # 0 exactly, so that nothing is lost there
-    return Leading(source, rows, squares, delta, metric, held)
+    return Leading(source, rows, squares, delta, metric, held, EVEN if whole else 0.0)
 
 
-def _leading_of(source: LossyRows | LossyGram, matrix: Array, size: int, ridge: float) -> Leading:
+def _leading_of(
+    source: LossyRows | LossyGram, matrix: Array, size: int, ridge: float, *, whole: bool
+) -> Leading:
     """Return the leading rows of a summary whose S^T S is this matrix (d x d)."""
     scaled, metric, held = weighed_matrix.run(read_only(matrix), ridge)
-    return _leading(source, *shrink_gram(scaled, size), metric, held)
+    return _leading(source, *shrink_gram(scaled, size, whole=whole), metric, held, whole=whole)
 
 
 def _added(ours: S, others: Sequence[Sent]) -> tuple[Array, float, float]:
