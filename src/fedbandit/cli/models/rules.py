@@ -61,6 +61,10 @@ def add_rules(add: Add, *, new: bool) -> None:
     number("--snapshots", _from_zero, "N", text)
     text = told("levels of relays (serve --upstream) that may be below this coordinator", "0")
     number("--relays", _from_zero, "N", text)
+    text = "sort agents into N groups, and let those that contradict the others count less or not "
+    text += "at all, so that few liars cannot sway the model; 0 for none"
+    text = told(text, "24 from 10 agents on, but not above relays or for large matrices")
+    number("--groups", _from_zero, "N", text)
     add(
         "--keep-parts",
         action=BooleanOptionalAction,
@@ -105,18 +109,9 @@ def history_from(arguments: Namespace, history: "History") -> "History":
     )
 
 
-_ENOUGH_AGENTS = 10  # for groups to stand at least one liar
-_MOST_GROUPS = 48  # more cost CPU, and stand more liars than one should have
-
-
-def advice(
-    limits: "Limits", quotas: "Quotas", *, agents: int, groups: int | None = None
-) -> list[str]:
-    """Return what to set where agents are not one's own, a line each.
-
-    ``groups``: those of a model that is being made; None for one that is there, whose cannot be
-    changed.
-    """
+def advice(limits: "Limits", quotas: "Quotas", *, agents: int, groups: int) -> list[str]:
+    """Return what to set where agents are not one's own, a line each."""
+    from fedbandit.service.models.groups import DEFAULT_GROUPS, FEWEST_AGENTS
     from fedbandit.service.models.model import DEFAULT_LIMITS
 
     said = []
@@ -139,10 +134,10 @@ def advice(
             f"one agent can outweigh all others; where agents are not yours, set "
             f"{', '.join(missing)}: a few times what the busiest honest agent sends"
         )
-    if groups == 0 and agents >= _ENOUGH_AGENTS:
+    if groups == 0 and agents >= FEWEST_AGENTS:
         said.append(
-            f"few liars can turn a young model; where agents are not yours and see alike, make it "
-            f"with --groups {min(agents // 2, _MOST_GROUPS)}: it cannot be set later"
+            f"few liars can turn a young model; where agents are not yours, set --groups "
+            f"{DEFAULT_GROUPS} (fedbandit model set)"
         )
     return said
 

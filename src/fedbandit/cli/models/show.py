@@ -36,6 +36,7 @@ def show(arguments: Namespace) -> None:
             "quotas": model.quotas,
             "history": model.history,
             "groups": model.groups,
+            "doubted": view["doubted"],
             "relays": model.relays,
             "uploads": model.version,
             "observations": model.count,
@@ -74,7 +75,7 @@ def _show_model(
     if model.relays:
         say(f"relays: up to {model.relays} levels of them may be below")
     if model.groups:
-        say(f"groups: agents are told the median of {model.groups} estimates")
+        say(_groups_text(model), indent="  ")
     print(f"{model.version:,} uploads of {model.count:,} observations; state {len(state):,} bytes")
     for line in lines:
         say(line, indent="  ")
@@ -95,6 +96,12 @@ def _show_model(
     ]
     header = ("agent", "uploads", "observations", "share", "reward", "bytes", "lives", "holds")
     show_table("Agents", (*header, "last seen"), rows)
+
+
+def _groups_text(model: "Model") -> str:
+    if not model.weighed:
+        return f"groups: agents are told the median of {model.groups} estimates"
+    return f"groups: {model.groups}; those that contradict the others count less"
 
 
 def identity(model: "Model", recipe: "Recipe") -> dict[str, object]:
