@@ -93,7 +93,7 @@ def test_models_have_groups_by_default_where_there_are_agents_for_them(
 
 
 def test_groups_are_set_later_and_taken_away(store: str, capsys: Capture) -> None:
-    run(f"{CREATE} --agents 50 --groups 0")
+    run(f"{CREATE} --groups 0")
     send(store, "phone", 1, 2)
     for groups in (12, 12, 0):
         run(f"model set news --groups {groups}")

@@ -13,9 +13,9 @@ from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.metrics import measured
 from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive
-from fedbandit.service.models.groups import group_of
+from fedbandit.service.models.groups import MOST_GROUPS, group_of
 from fedbandit.service.models.model import new_model, server_at
-from fedbandit.service.models.weighed import MOST_GROUPS, WeighedGroups, summed
+from fedbandit.service.models.weighed import WeighedGroups, summed
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_store
 from tests.service.running import client_of, post, state_path
@@ -27,6 +27,7 @@ RECIPES = {
     "lean": fb.FSCLB.lean(dimension=D, agents=20, alpha=1e9),
 }
 each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+each_kind = pytest.mark.parametrize("recipe", [RECIPES["FSCLB"], RECIPES["lean"]])
 THETA = np.array([1.0, -0.5, 0.5, 0.0, 0.25, -0.75]) / 2.0
 OFTEN = History(every=1e-9, keep=40, by_agent=True)
 AGENTS = [f"phone-{i}" for i in range(16)]
@@ -92,7 +93,7 @@ def _numbered() -> list[tuple[int, str]]:
     return list(enumerate(AGENTS))
 
 
-@each_recipe
+@each_kind
 def test_an_honest_fleet_is_told_what_it_would_be_without_groups(
     recipe: fb.Recipe, store_url: str
 ) -> None:
@@ -188,7 +189,7 @@ def _write(stored: dict[int, bytes], changed: Mapping[int, bytes]) -> None:
         del stored[number]
 
 
-@each_recipe
+@each_kind
 def test_groups_that_are_set_later_find_liars_that_come_later(
     recipe: fb.Recipe, store_url: str
 ) -> None:

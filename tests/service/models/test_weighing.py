@@ -43,7 +43,8 @@ def everything(sums: list[GroupSum]) -> GroupSum:
 def estimate(sums: list[GroupSum]) -> Array:
     """The estimate from everything."""
     whole = everything(sums)
-    return np.linalg.solve(RIDGE * np.eye(len(whole.moment)) + whole.square, whole.moment)
+    solved = np.linalg.solve(RIDGE * np.eye(len(whole.moment)) + whole.square, whole.moment)
+    return solved.astype(np.float64)
 
 
 def weighed(sums: list[GroupSum], *, rows: list[GroupSum] | None = None) -> Weighed:

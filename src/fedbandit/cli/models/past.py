@@ -46,17 +46,15 @@ def _set(arguments: Namespace) -> None:
         locked.set_rules(limits=limits, quotas=quotas, history=history, relays=arguments.relays)
         if _changes_groups(model, arguments.groups):
             set_groups(locked, arguments.groups)
-        groups = locked.model.groups
+        model = locked.model
     audited(arguments, "model set", model=arguments.name)
 
     def show() -> None:
-        for line in rules_text(limits, quotas, history):
+        for line in rules_text(model):
             say(line, indent="  ")
-        say(f"groups: {groups or 'none'}", indent="  ")
 
     found = {"model": arguments.name, "limits": limits, "quotas": quotas, "history": history}
-    found["groups"] = groups
-    report(arguments, lambda: found, show)
+    report(arguments, lambda: {**found, "groups": model.groups}, show)
 
 
 def _changes_groups(model: "Model", groups: int | None) -> bool:

@@ -11,6 +11,7 @@ from fedbandit.cli.values import above_zero, whole_number
 if TYPE_CHECKING:
     from fedbandit.service.bookkeeping.history import History
     from fedbandit.service.bookkeeping.quotas import Quotas
+    from fedbandit.service.storage.contract import Model
     from fedbandit.wire import Limits
 
 NONE = "none"
@@ -142,8 +143,9 @@ def advice(limits: "Limits", quotas: "Quotas", *, agents: int, groups: int) -> l
     return said
 
 
-def rules_text(limits: "Limits", quotas: "Quotas", history: "History") -> list[str]:
-    """Return limits, quotas and history in words, a line each."""
+def rules_text(model: "Model") -> list[str]:
+    """Return limits, quotas, history and groups of a model in words, a line each."""
+    limits, quotas, history = model.limits, model.quotas, model.history
     said = [f"limits: arm norm {limits.arm_norm:g}, reward {limits.reward:g}, count {limits.count}"]
     shown = [
         (f"{quotas.observations} observations an hour", quotas.observations),
@@ -154,7 +156,15 @@ def rules_text(limits: "Limits", quotas: "Quotas", history: "History") -> list[s
     said.append(f"quotas of an agent: {', '.join(set_ones) or 'none'}")
     parts = "what each agent sent is kept" if history.by_agent else "parts are not kept"
     said.append(f"history: {history.keep} snapshots, {history.every:g} seconds apart; {parts}")
-    return said
+    return [*said, f"groups: {_groups_text(model)}"]
+
+
+def _groups_text(model: "Model") -> str:
+    if not model.groups:
+        return "none"
+    if not model.weighed:
+        return f"{model.groups}; agents are told the median of their estimates"
+    return f"{model.groups}; those that contradict the others count less"
 
 
 def _given(value: Any, default: Any) -> Any:

@@ -70,12 +70,10 @@ def _show_model(
 ) -> None:
     say(f"{model.name}: {recipe!r}", indent="  ")
     print(f"fingerprint {model.fingerprint}, made {when(model.created)}")
-    for line in rules_text(model.limits, model.quotas, model.history):
+    for line in rules_text(model):
         say(line, indent="  ")
     if model.relays:
         say(f"relays: up to {model.relays} levels of them may be below")
-    if model.groups:
-        say(_groups_text(model), indent="  ")
     print(f"{model.version:,} uploads of {model.count:,} observations; state {len(state):,} bytes")
     for line in lines:
         say(line, indent="  ")
@@ -96,12 +94,6 @@ def _show_model(
     ]
     header = ("agent", "uploads", "observations", "share", "reward", "bytes", "lives", "holds")
     show_table("Agents", (*header, "last seen"), rows)
-
-
-def _groups_text(model: "Model") -> str:
-    if not model.weighed:
-        return f"groups: agents are told the median of {model.groups} estimates"
-    return f"groups: {model.groups}; those that contradict the others count less"
 
 
 def identity(model: "Model", recipe: "Recipe") -> dict[str, object]:
