@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from tests.service.conftest import postgres_server
+    from tests.service.stores import postgres_server
 
     with postgres_server() as server:
         url = server.get_uri()

@@ -41,7 +41,7 @@ from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.app import app_of
 from fedbandit.service.merging.sync import Answer, ModelRef, SyncRequest
 from fedbandit.service.models.model import new_model
-from fedbandit.service.serve import _config, _gate
+from fedbandit.service.serve import gate_for, uvicorn_config_for
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Archive, Store
 from fedbandit.service.storage.opening import open_store
@@ -182,8 +182,8 @@ def _run(app: Starlette) -> None:
     listener = listen("127.0.0.1", 0)
     print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     settings = Settings(idle_seconds=60.0)
-    config = _config(app, settings)
-    asyncio.run(serve_behind([_gate(listener, config, settings)], uvicorn.Server(config)))
+    config = uvicorn_config_for(app, settings)
+    asyncio.run(serve_behind([gate_for(listener, config, settings)], uvicorn.Server(config)))
 
 
 def main() -> None:

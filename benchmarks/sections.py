@@ -15,6 +15,7 @@ from tests.core import literal
 
 import fedbandit as fb
 from benchmarks import contenders
+from benchmarks.device import on_the_device
 from benchmarks.play import (
     AGENTS,
     ARMS,
@@ -285,6 +286,16 @@ def sparse_arms() -> Table:
     )
 
 
+def device() -> Table:
+    """Decide and reward of a connected agent that no coordinator answers, journal on disk."""
+    rows = []
+    for act, spent in on_the_device().items():
+        least, median, most = np.percentile(spent, (0, 50, 99))
+        rows.append((act, f"{least:.1f}", f"{median:.1f}", f"{most:.1f}"))
+    title = "On the device, d = 100, K = 10, journal on disk (us)"
+    return Table(title, ("", "least", "median", "p99"), tuple(rows))
+
+
 CROWD = """
 import resource, fedbandit as fb, numpy as np
 recipe = fb.FSCLB(dimension=100, sketch_size=20, agents=100_000, radius=0.3)
@@ -312,5 +323,6 @@ SECTIONS: dict[str, Callable[[], Table]] = {
     "linucb": linucb,
     "batches": batches,
     "sparse": sparse_arms,
+    "device": device,
     "memory": memory,
 }

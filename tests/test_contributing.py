@@ -74,3 +74,10 @@ def test_every_package_is_in_the_plan_of_the_house() -> None:
     plan = PLAN.partition("## Rooms")[2].partition("## Nouns")[0]
     for each in (ROOT / "src/fedbandit").rglob("__init__.py"):
         assert re.search(rf"\b{each.parent.name}\b", plan), each.parent
+
+
+def test_no_test_imports_from_another_test_file() -> None:
+    imports = re.compile(r"^\s*from tests\S*\.(test_\w+|conftest) import", re.MULTILINE)
+    for folder in ("tests", "benchmarks", "tools"):
+        for each in (ROOT / folder).rglob("*.py"):
+            assert not imports.search(each.read_text(encoding="utf-8")), each

@@ -1,4 +1,4 @@
-"""The simulator's ledger, its determinism, and worlds that users write."""
+"""What a simulation records, its determinism, and worlds that users write."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ WORLD = fb.worlds.Synthetic(dimension=6, arms=4, agents=3, noise=0.1, seed=5)
 
 
 @every_recipe
-def test_the_ledger_adds_up(recipe: fb.Recipe) -> None:
+def test_what_is_recorded_adds_up(recipe: fb.Recipe) -> None:
     trace = fb.simulate(recipe, WORLD, rounds=300)
     tape = list(WORLD.rounds(300))
     assert len(trace) == len(trace.regret) == 300

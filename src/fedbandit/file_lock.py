@@ -42,13 +42,8 @@ def _locked(handle: int, *, shared: bool) -> bool:
 
 def is_at(handle: int, path: Path) -> bool:
     """Return whether the file behind a handle still has this name: not deleted, moved, replaced."""
-    return is_file(os.fstat(handle), path)
-
-
-def is_file(file: os.stat_result, path: str | Path) -> bool:
-    """Return whether a file, by what ``fstat`` said of it, has this name."""
     try:
-        return os.path.samestat(file, os.stat(path))
+        return os.path.samestat(os.fstat(handle), os.stat(path))
     except OSError:
         return False
 

@@ -7,8 +7,8 @@ simulation every agent has one of its own (``fedbandit.Independent``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,9 @@ class VowpalWabbit:
     def __init__(self, *, epsilon: float = 0.0, seed: int = 0, agent: int = 0) -> None:
         if epsilon:
             fraction("epsilon", epsilon)
-        self._vw = _imported("vowpalwabbit.pyvw", "vowpalwabbit")
+        with _package("vowpalwabbit"):
+            from vowpalwabbit import pyvw
+        self._vw: Any = pyvw
         self._label = self._vw.LabelType.CONTEXTUAL_BANDIT
         flags = f"--cb_explore_adf --epsilon {epsilon} --coin --noconstant --quiet"
         self._workspace = self._vw.Workspace(flags)
@@ -72,7 +74,8 @@ class MABWiser:
     """MABWiser's LinUCB with a single arm, whose contexts are the features of the arms shown."""
 
     def __init__(self, *, radius: float = 0.5, ridge: float = 1.0) -> None:
-        mab = _imported("mabwiser.mab", "mabwiser")
+        with _package("mabwiser"):
+            from mabwiser import mab
         alpha, ridge = real("radius", radius, zero=True), real("ridge", ridge)
         policy = mab.LearningPolicy.LinUCB(alpha=alpha, l2_lambda=ridge)
         self._mab = mab.MAB(arms=[0], learning_policy=policy, n_jobs=1)
@@ -96,7 +99,8 @@ class ContextualBandits:
     """LinUCB by contextualbandits' linear regression, which keeps numbers in 32 bits."""
 
     def __init__(self, *, radius: float = 0.5, ridge: float = 1.0) -> None:
-        linreg = _imported("contextualbandits.linreg", "contextualbandits")
+        with _package("contextualbandits"):
+            from contextualbandits import linreg
         self._radius, ridge = real("radius", radius, zero=True), real("ridge", ridge)
         self._model = linreg.LinearRegression(lambda_=ridge, fit_intercept=False, method="sm")
 
@@ -118,8 +122,10 @@ PEERS: Mapping[str, Callable[..., Chooser]] = {
 """The learners of other packages by the names that spec files use."""
 
 
-def _imported(module: str, package: str) -> Any:
+@contextmanager
+def _package(name: str) -> Iterator[None]:
+    """Say which extra to install if a package cannot be imported."""
     try:
-        return import_module(module)
+        yield
     except ModuleNotFoundError as error:
-        raise missing_extra(package, "peers", f"fedbandit.peers, {package}") from error
+        raise missing_extra(name, "peers", f"fedbandit.peers, {name}") from error

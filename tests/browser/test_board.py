@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 import fedbandit as fb
-from tests.browser.conftest import Stage
+from tests.browser.stage import Stage
 from tests.service.running import make_model, make_token, running
 
 pytestmark = pytest.mark.browser

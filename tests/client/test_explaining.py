@@ -86,10 +86,7 @@ def test_how_often_chance_decided_is_told() -> None:
     assert 0.3 < np.mean(drawn) < 0.5
 
 
-def test_a_decision_made_by_hand_cannot_be_explained() -> None:
-    nothing = np.zeros(1)
-    with pytest.raises(InvalidParameter, match="decide returned"):
-        explain(Decision("x", 0, nothing, nothing, 1.0, nothing))
+def test_only_a_decision_can_be_explained() -> None:
     with pytest.raises(InvalidParameter, match="decide returned"):
         explain("x")  # type: ignore[arg-type]
 

@@ -210,7 +210,7 @@ def test_a_coordinator_of_a_private_authority(
 
 
 def test_sizes_are_those_of_real_messages() -> None:
-    from fedbandit.cli.fleet.traffic import message_sizes
+    from fedbandit.service.board.savings import fedlinucb_bytes
 
     recipe = fb.FedLinUCB(dimension=7, agents=2)
     agent, server = recipe.agent(0), recipe.server()
@@ -219,6 +219,6 @@ def test_sizes_are_those_of_real_messages() -> None:
     server.receive(upload)
     sync = wire.Sync(wire.fingerprint(recipe), bytes(16), 1, upload)
     synced = wire.Synced(wire.fingerprint(recipe), True, 1, 1, server.download())
-    up, down = message_sizes(recipe)
+    up, down = fedlinucb_bytes(7)
     assert 0 <= up - len(wire.encode_sync(sync)) < 10
     assert 0 <= down - len(wire.encode_synced(synced)) < 10

@@ -10,7 +10,7 @@ import fedbandit as fb
 from fedbandit.cli import main
 from fedbandit.service.metrics import _GAUGES, Metrics
 from fedbandit.service.private import private_coordinator
-from fedbandit.service.serve import _crowd
+from fedbandit.service.serve import connection_gauges
 from fedbandit.service.storage.opening import open_store
 from tests.client.twin import Twin, joined_to
 from tests.edge.sidecar import sidecar
@@ -59,6 +59,6 @@ def test_every_metric_is_explained_and_no_other() -> None:
     page = (DOCS / "deploy.md").read_text(encoding="utf-8")
     told = set(re.findall(r"`(fedbandit_\w+)", page))
     gauges = dict.fromkeys(_GAUGES, 0.0)  # those of a relay too
-    assert gauges.keys() >= _crowd([]).keys()
+    assert gauges.keys() >= connection_gauges([]).keys()
     shown = Metrics().text({}, gauges, batches={})
     assert told == set(re.findall(r"^# TYPE (\S+)", shown, flags=re.MULTILINE))

@@ -2,9 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import fedbandit as fb
+from fedbandit import wire
 from fedbandit.testing import RecipeContract
 from tests.core.builds import BUILDS, D
 
@@ -19,6 +21,13 @@ class TestEveryRecipe(RecipeContract):
         if "bounds" in params:
             params["bounds"] = fb.Bounds(**params["bounds"])
         assert repr(fb.RECIPES[recipe.name](**params)) == repr(recipe)
+
+    def test_an_upload_that_is_packed_stays_as_it_is(self, recipe: fb.Recipe) -> None:
+        agent, rng = recipe.agent(0), np.random.default_rng(1)
+        for arm in rng.standard_normal((9, D)):
+            agent.observe(arm, float(rng.standard_normal()))
+        packed = agent.packed(agent.collect())
+        assert wire.encode(agent.packed(packed)) == wire.encode(packed)
 
     def test_its_repr_says_what_it_is(self, recipe: fb.Recipe) -> None:
         assert recipe.label in (recipe.name, "FSCLB.lean")

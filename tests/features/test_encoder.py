@@ -2,6 +2,7 @@
 
 import logging
 import re
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,31 @@ def test_without_declarations_the_rule_is_that_of_before(context: Any, actions: 
     known = features_of(context, field="c")
     for arm, action in zip(made, actions, strict=True):
         assert_array_equal(arm, arm_of(known, features_of(action, field="a"), D))
+
+
+@given(offered=st.lists(st.lists(rows | st.none(), min_size=1, max_size=3), max_size=6))
+def test_actions_that_were_offered_before_are_the_same_arms(offered: Any) -> None:
+    encoder = Encoder(SHOP, D)
+    for actions in (*offered, *offered, [{"a": 1}], [{"a": True}], [{"a": 1.0}]):
+        ids = [f"id-{k}" for k in range(len(actions))]
+        kept = encoder.encode_named(CONTEXT, ids, actions, plain=True)
+        anew = Encoder(SHOP, D).encode_named(CONTEXT, ids, actions)
+        assert_array_equal(kept.arms, anew.arms)
+        assert [each.found for each in kept.actions] == [each.found for each in anew.actions]
+
+
+def test_features_that_cannot_be_kept_are_read_as_they_are() -> None:
+    encoder, deep = Encoder(None, D), {"a": "x"}
+    for _ in range(3000):
+        deep = {"a": deep}  # type: ignore[dict-item]
+    for features, said in (
+        ({"a": "x" * 2000}, None),
+        (deep, "deep"),
+        ({"a": [1]}, "list of numbers"),
+    ):
+        for _ in range(2):
+            with nullcontext() if said is None else pytest.raises(InvalidArms, match=said):
+                encoder.encode_named({}, ["one"], [features], plain=True)
 
 
 @given(context=rows, actions=st.lists(rows, min_size=1, max_size=3), pairs=st.sampled_from([

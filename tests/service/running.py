@@ -1,13 +1,15 @@
 """Coordinators for tests: inside this process, or as a process of its own that can be killed."""
 
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -152,10 +154,24 @@ class Process:
         return code
 
 
+def free_address() -> str:
+    """Return an address on which a coordinator can be started, killed, and started again.
+
+    The system gives ports from 32768 on to connections that go out: while the coordinator is
+    away, one of those could take its port.
+    """
+    while True:
+        address = ("127.0.0.1", 20_000 + secrets.randbelow(12_768))
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(address)
+            return f"{address[0]}:{address[1]}"
+
+
 def start(
-    url: str, *options: str, listen: str = "127.0.0.1:0", stderr: IO[str] | None = None
+    url: str, *options: str, listen: str | None = None, stderr: IO[str] | None = None
 ) -> Process:
     """Start ``fedbandit serve`` and wait until it says where."""
+    listen = listen or free_address()
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "fedbandit.cli", "serve"),

@@ -17,9 +17,9 @@ from urllib.error import HTTPError
 
 import pytest
 
-from tests.service.conftest import postgres_server
 from tests.service.made_uploads import RECIPE
 from tests.service.running import Process, make_model, running, start
+from tests.service.stores import postgres_server
 from tests.service.uploaders import Look, Uploader, check_looks, look, served_by, start_all
 
 if TYPE_CHECKING:

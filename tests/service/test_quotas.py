@@ -14,9 +14,9 @@ from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
 from fedbandit.service.refusal import over_quota
 from fedbandit.service.storage.contract import Model
 from fedbandit.service.storage.opening import open_store
-from tests.service.conftest import StoreUrl
 from tests.service.made_uploads import RECIPE, sync_for, upload_for
 from tests.service.running import BODY, OPEN, client_of, post, stored, sync_path
+from tests.service.stores import StoreUrl
 
 
 def made(url: str, quotas: Quotas) -> Model:

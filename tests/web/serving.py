@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from fedbandit.web.connections import ConnectionBounds
 from fedbandit.web.docs_page import docs_routes
 from fedbandit.web.gate import Gate, Patience, admit, serve_behind
-from fedbandit.web.guests import Bounds
 from fedbandit.web.listening import listen, uvicorn_config
 
 ABOUT = {"info": {"title": "x", "description": "x"}, "paths": {}}
@@ -36,7 +36,7 @@ async def serving(tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     server = uvicorn.Server(config)
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    gate = Gate(listener, config, bounds=Bounds(), patience=Patience(), tls=tls)
+    gate = Gate(listener, config, bounds=ConnectionBounds(), patience=Patience(), tls=tls)
     running = asyncio.create_task(serve_behind([gate], server))
     while not (server.started and server.servers):
         await asyncio.sleep(0.01)

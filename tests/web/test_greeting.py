@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbandit.web.greeting import REFUSAL, is_cheap
+from tests.web.certificates import contexts
 from tests.web.serving import answer_to, head_of, serving
 from tests.web.shaken import greeting
-from tests.web.test_sealed import contexts
 
 THEIRS = contexts()[1]
 CURVES = ["X25519", "P-256", "P-384", "P-521", "X448"]

@@ -1,27 +1,16 @@
 """TLS is given a stranger's bytes in turns, and gets all of them in the end."""
 
 import asyncio
-import ssl
 from asyncio import sslproto
 
 import pytest
-import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbandit.web.watched import SLICE
+from tests.web.certificates import contexts
 from tests.web.serving import answer_to, head_of, posted, serving
 from tests.web.shaken import key_updates, shaken
-
-AUTHORITY = trustme.CA()
-
-
-def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    ours = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    AUTHORITY.issue_cert("127.0.0.1").configure_cert(ours)
-    theirs = ssl.create_default_context()
-    AUTHORITY.configure_trust(theirs)
-    return ours, theirs
 
 
 @settings(max_examples=15, deadline=None)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbandit.errors import InvalidParameter
-from fedbandit.web.docs_page import _bytes
-from fedbandit.web.guests import Bounds, Guest
+from fedbandit.web.connections import Connection, ConnectionBounds
+from fedbandit.web.docs_page import file_bytes
 from fedbandit.web.listening import within_handles
 from fedbandit.web.watched import MOST_LINES, Holding, Slices, Watched
 from tests.web.serving import answer_to, head_of, posted, serving
@@ -68,11 +68,11 @@ def test_a_connection_that_took_long_once_gets_slices_until_it_was_cheap_for_a_w
 ) -> None:
     clock = [0.0]
     monkeypatch.setattr("fedbandit.web.watched.time.monotonic", lambda: clock[0])
-    parser, guest = _Parser(clock), Guest("here", 0.0)
-    watched = Watched(parser, guest, _Later(), lambda: None)
+    parser, connection = _Parser(clock), Connection("here", 0.0)
+    watched = Watched(parser, connection, _Later(), lambda: None)
     watched.connection_made(_Transport())
-    guest.known = True
-    guest.admitted()
+    connection.known = True
+    connection.admitted()
 
     def given(size: int, took: float) -> list[int]:
         """Return the pieces in which so many bytes are passed on, if each takes as long."""
@@ -118,11 +118,11 @@ def test_names_of_files_that_do_not_exist_are_not_remembered() -> None:
     async def run() -> None:
         async with serving() as port:
             await answer_to([head_of("GET", "/docs/docs.js")], port)
-            before = _bytes.cache_info().currsize
+            before = file_bytes.cache_info().currsize
             for number in range(20):
                 answer = await answer_to([head_of("GET", f"/docs/docs.js{number}")], port)
                 assert answer[9:12] == b"404"
-            assert _bytes.cache_info().currsize == before
+            assert file_bytes.cache_info().currsize == before
 
     asyncio.run(run())
 
@@ -158,7 +158,7 @@ async def _queued_for(port: int) -> int:
 
 
 def test_two_gates_share_the_handles() -> None:
-    bounds = Bounds(connections=10**7, newcomers=10**7, waiting=10**7)
+    bounds = ConnectionBounds(connections=10**7, newcomers=10**7, waiting=10**7)
     one, two = within_handles(bounds), within_handles(bounds, gates=2)
     assert 2 * (two.connections + two.waiting) <= one.connections + one.waiting + 1
 
@@ -168,4 +168,4 @@ def test_too_few_handles_are_told_of_rather_than_nobody_served(
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (110, 110))
     with pytest.raises(InvalidParameter, match=r"got 110; expected 124 or more.*ulimit -n"):
-        within_handles(Bounds())
+        within_handles(ConnectionBounds())

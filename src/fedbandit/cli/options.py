@@ -51,6 +51,11 @@ def add_state_dir(add: Add) -> None:
     add("--state-dir", type=directory, metavar="DIR", help=told)
 
 
+def add_logs(add: Add) -> None:
+    """Add the logs to read."""
+    add("logs", nargs="+", type=Path, metavar="LOGS", help="directory of a log, or its files")
+
+
 def add_store(add: Add) -> None:
     """Add --store. A URL with a password in it is better given in the environment."""
     add(

@@ -14,13 +14,13 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedbandit.client.decisions import Basis, Decision, Place, decision_of, places_of
+from fedbandit.client.decisions import Basis, Decision, Place, places_of
 from fedbandit.client.delivery.background import BackgroundThread
 from fedbandit.client.delivery.delivery import Delivery
 from fedbandit.client.explaining import Explanation, explain
-from fedbandit.client.notes import Made, Notes, baseline_of
+from fedbandit.client.notes import Notes, baseline_of
 from fedbandit.client.past import past_observations
-from fedbandit.client.slate import Pick, offered_of, picks, scores, with_all_arms
+from fedbandit.client.slate import Pick, offered_of, picks, with_all_arms
 from fedbandit.client.state.agent_state import AgentState
 from fedbandit.client.state.decision_log import closed
 from fedbandit.client.status import Status
@@ -58,6 +58,7 @@ class ConnectedAgent:
         self._delivery = Delivery(state, transport)
         self._background = BackgroundThread(self._delivery, name=f"fedbandit {state.who}")
         self._run, self._numbers = os.urandom(8).hex(), count(state.log.number + 1)
+        self._rule, self._dimension = state.recipe.parts.choice, state.recipe.dimension
         self.encoder = Encoder(state.recipe.parts.features, state.recipe.dimension)
         self._closed, self._ending = False, RLock()
         self._background.start()
@@ -111,8 +112,8 @@ class ConnectedAgent:
         offered = offered_of(len(given), ids, exclude)
         shadow = baseline_of(baseline, baseline_probability, ids, offered)
         many = 1 if top == 1 else whole("top", top, least=1, most=None if shadow is None else 1)
-        policy, rule, chance = self._state.policy, self.recipe.parts.choice, self._state.chance
-        number = self._numbers.__next__
+        state, rule = self._state, self._rule
+        policy, chance, number = state.policy, state.chance, self._numbers.__next__
         made, chosen = picks(
             rule, policy, given, chance=chance, number=number, offered=offered, top=many
         )
@@ -123,13 +124,11 @@ class ConnectedAgent:
         if shadow is not None:
             places = (Place(name, shadow.index, shadow.probability, ids[shadow.index]),)
         self._record(places, made, chosen.arms, active=not defer, named=id is not None)
-        mean, bonus = scores(policy, chosen)
-        version, shown = self._state.version, chosen.arms
-        self._notes.decided(
-            Made(places, made, shown, mean, bonus, encoded, not defer, shadow, version)
-        )
-        basis = Basis(policy, rule, chance, made[0], shown, encoded)
-        return decision_of(places, mean, bonus, basis, shadow=shadow is not None)
+        first, basis = places[0], Basis(policy, rule, chance, made, chosen, encoded)
+        own = None if shadow is None else made[0].index
+        decision = Decision(name, first.index, first.probability, first.action, places, own, basis)
+        self._notes.decided(decision, active=not defer, baseline=shadow, version=state.version)
+        return decision
 
     def _read(
         self, arms: ArrayLike | SparseLike | Encoded | None, context: object, actions: object
@@ -145,7 +144,7 @@ class ConnectedAgent:
             )
         encoded = arms if isinstance(arms, Encoded) else None
         numbers = arms.arms if isinstance(arms, Encoded) else arms
-        return checked_arms(numbers, self.recipe.dimension), encoded
+        return checked_arms(numbers, self._dimension), encoded
 
     def _record(
         self, places: Sequence[Place], made: Sequence[Pick], arms: Any, *, active: bool, named: bool

@@ -137,13 +137,7 @@ def open_state(
         learner, limits = _new(transport, recipe) if found is None else _restored(found, recipe)
         _check_default(waiting, limits)
         warm_up(learner.recipe)
-        log = DecisionLog(
-            decisions,
-            waiting.clock,
-            running_time=0.0 if found is None else found.running_time,
-            number=0 if found is None else found.number,
-            durable=durability == "machine",
-        )
+        log = _log_after(found, decisions, waiting, durable=durability == "machine")
         refused = RefusedUploads(None if place is None else place.refused)
         state = AgentState(
             who,
@@ -156,17 +150,34 @@ def open_state(
             state_dir=place,
             chance=(0 if found is None else found.chance) or _new_chance(),
         )
-        if found is not None:
-            assert place is not None
-            log.write_to(found.journal, state.snapshot, hold_again=place.hold_again)
-            if found.format < FORMAT or not found.chance:
-                with suppress(OutputError):  # it can be read as it is; a later rewrite will do
-                    log.rewrite()
-        elif place is not None:
-            made = place.begin(state.snapshot())
-            log.write_to(made, state.snapshot, hold_again=place.hold_again)
+        if place is not None:
+            _begin_or_resume_journal(place, found, log, state)
         undo.pop_all()
     return state
+
+
+def _log_after(
+    found: Recovered | None, decisions: OpenDecisions, waiting: Waiting, *, durable: bool
+) -> DecisionLog:
+    """Return a log of decisions that goes on where what was ``found`` in a state_dir ends."""
+    return DecisionLog(
+        decisions,
+        waiting.clock,
+        running_time=0.0 if found is None else found.running_time,
+        number=0 if found is None else found.number,
+        durable=durable,
+    )
+
+
+def _begin_or_resume_journal(
+    place: StateDir, found: Recovered | None, log: DecisionLog, state: AgentState
+) -> None:
+    """Have the log write to the journal that was found, in today's format, or to a new one."""
+    journal = place.begin(state.snapshot()) if found is None else found.journal
+    log.write_to(journal, state.snapshot, hold_again=place.hold_again)
+    if found is not None and (found.format < FORMAT or not found.chance):
+        with suppress(OutputError):  # it can be read as it is; a later rewrite will do
+            log.rewrite()
 
 
 def _new_chance() -> int:

@@ -3,14 +3,15 @@
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from fedbandit.client.slate import Pick
+from fedbandit.client.slate import Pick, means
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.parts.choice import Choice, Policy
+from fedbandit.core.parts.choice import Choice, Chosen, Policy
 from fedbandit.errors import (
     DuplicateDecision,
     InvalidParameter,
@@ -42,7 +43,7 @@ class Place(msgspec.Struct, frozen=True, eq=False):
 
 
 class Basis(msgspec.Struct, frozen=True, eq=False):
-    """What a decision was made with: policy, rule, arms, and the pick of its first place.
+    """What a decision was made with: policy, rule, all arms with their widths, the pick of a place.
 
     ``encoded``: the names behind the arms, if features were given by name.
     """
@@ -50,13 +51,22 @@ class Basis(msgspec.Struct, frozen=True, eq=False):
     policy: Policy
     rule: Choice
     chance: int
-    pick: Pick
-    arms: Any
+    picks: Sequence[Pick]
+    chosen: Chosen
     encoded: Encoded | None
 
+    @property
+    def arms(self) -> Any:
+        """The arms that there were (K x d)."""
+        return self.chosen.arms
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decision:
+    @property
+    def pick(self) -> Pick:
+        """The pick of the first place."""
+        return self.picks[0]
+
+
+class Decision(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Play the arm in row ``index``, and give its reward under ``id``.
 
     ``mean`` is the estimated reward of every arm and ``bonus`` its uncertainty, the radius times
@@ -72,55 +82,53 @@ class Decision:
 
     id: str
     index: int
-    mean: Array
-    bonus: Array
     probability: float
-    probabilities: Array
-    estimated: bool = False
-    action: str | None = None
-    places: tuple["Place", ...] = ()
-    basis: "Basis | None" = field(default=None, repr=False)
-    preferred: int | None = None
+    action: str | None
+    places: tuple[Place, ...]
+    preferred: int | None
+    basis: Basis
+
+    @cached_property
+    def mean(self) -> Array:
+        """The estimated reward of every arm (K), computed when it is first asked for."""
+        return means(self.basis.policy, self.basis.arms)
+
+    @cached_property
+    def bonus(self) -> Array:
+        """The uncertainty of every arm (K), computed when it is first asked for."""
+        return self.basis.policy.radius * np.sqrt(self.basis.chosen.squared_widths)
+
+    @property
+    def probabilities(self) -> Array:
+        """The probability of every arm (K) for the first place."""
+        return self.basis.pick.probabilities
+
+    @property
+    def estimated(self) -> bool:
+        """Whether probabilities are estimates."""
+        return not self.basis.rule.exact
+
+    def __repr__(self) -> str:
+        played = f"{self.id!r}, index={self.index}, probability={self.probability}"
+        return f"Decision({played}, action={self.action!r}, mean={self.mean}, bonus={self.bonus})"
 
 
-def places_of(name: str, made: Sequence["Pick"], ids: Sequence[str | None]) -> tuple[Place, ...]:
+def places_of(name: str, made: Sequence[Pick], ids: Sequence[str | None]) -> tuple[Place, ...]:
     """Return the places of a decision, from the pick of each and the ids of all actions."""
     return tuple(
-        Place(
-            f"{name}:{k}" if k else name,
-            pick.index,
-            float(pick.probabilities[pick.index]),
-            ids[pick.index],
-        )
-        for k, pick in enumerate(made)
+        [
+            Place(
+                f"{name}:{k}" if k else name,
+                pick.index,
+                pick.probabilities.item(pick.index),
+                ids[pick.index],
+            )
+            for k, pick in enumerate(made)
+        ]
     )
 
 
-def decision_of(
-    places: tuple[Place, ...], mean: Array, bonus: Array, basis: Basis, *, shadow: bool
-) -> Decision:
-    """Return the decision that was made: its places, the scores of all arms, and its basis.
-
-    ``shadow``: the arm in its place is the baseline's.
-    """
-    first = places[0]
-    return Decision(
-        first.id,
-        first.index,
-        mean,
-        bonus,
-        first.probability,
-        basis.pick.probabilities,
-        estimated=not basis.rule.exact,
-        action=first.action,
-        places=places,
-        preferred=basis.pick.index if shadow else None,
-        basis=basis,
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OpenDecision:
+class OpenDecision(msgspec.Struct, frozen=True, eq=False):
     """A decision without a reward: the arm played, since when it waits, and whether it is active.
 
     ``since``: the agent's running time, in seconds over all its runs. A deferred decision is not

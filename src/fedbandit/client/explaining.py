@@ -78,14 +78,13 @@ class Explanation:
 
 def explain(decision: Decision) -> Explanation:
     """Return why the first place of a decision is what it is, from what the decision holds."""
-    basis = decision.basis if isinstance(decision, Decision) else None
-    if basis is None:
+    if not isinstance(decision, Decision):
         raise InvalidParameter(
             "explain: this is no decision that holds what it was made with. Pass one that decide "
             "returned."
         )
+    basis, index = decision.basis, decision.index
     scores = _deciding(basis, decision)
-    index = decision.index
     contributions = _contributions(basis, index)
     others = [k for k in basis.pick.offered if k != index]
     return Explanation(

@@ -3,15 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
-from fedbandit.client.decisions import Place
-from fedbandit.client.slate import Pick
-from fedbandit.core.kernels.linalg import Array
+from fedbandit.client.decisions import Decision
 from fedbandit.core.kernels.sparse import SparseArms
 from fedbandit.errors import InvalidMessage, InvalidParameter, complaint
-from fedbandit.features.encoder import Encoded
 from fedbandit.logs.records import Decided, LoggedAction
 from fedbandit.logs.writer import LogWriter
 from fedbandit.offline.shadow import Seen, Shadow, ShadowScore
@@ -24,20 +20,6 @@ class Baseline:
 
     index: int
     probability: float
-
-
-class Made(msgspec.Struct, frozen=True, eq=False):
-    """A decision as it was made: places, picks, arms, scores, and what the arms were made of."""
-
-    places: Sequence[Place]
-    picks: Sequence[Pick]
-    arms: Array | SparseArms
-    mean: Array
-    bonus: Array
-    encoded: Encoded | None
-    active: bool
-    baseline: Baseline | None
-    version: int
 
 
 class Notes:
@@ -65,15 +47,18 @@ class Notes:
             return None
         return sums if sums.decisions else None
 
-    def decided(self, made: Made) -> None:
-        """Note a decision."""
-        if made.baseline is not None:
-            done, own = made.baseline, made.picks[0].probabilities
-            seen = Seen.of(done.index, done.probability, own, made.mean, made.bonus)
-            self._shadow.decided(made.places[0].id, seen)
+    def decided(
+        self, made: Decision, *, active: bool, baseline: Baseline | None, version: int
+    ) -> None:
+        """Note a decision, made with the download of this version."""
+        if baseline is not None:
+            own = made.probabilities
+            seen = Seen.of(baseline.index, baseline.probability, own, made.mean, made.bonus)
+            self._shadow.decided(made.id, seen)
         if self._log is not None:
             for k in range(len(made.places)):
-                self._log.decided(_record(made, k, self._log.now()))
+                now = self._log.now()
+                self._log.decided(_record(made, k, now, active=active, version=version))
 
     def activated(self, id: str) -> None:
         """Note that a deferred decision was put into effect."""
@@ -118,29 +103,29 @@ def baseline_of(
     return Baseline(int(at), float(probability))
 
 
-def _record(made: Made, k: int, now: float) -> Decided:
+def _record(made: Decision, k: int, now: float, *, active: bool, version: int) -> Decided:
     """Return the record of place ``k``, with those arms alone that there were to choose from."""
-    place, pick = made.places[k], made.picks[k]
-    offered, shadow = list(pick.offered), made.baseline is not None
+    place, basis, pick = made.places[k], made.basis, made.basis.picks[k]
+    offered, shadow = list(pick.offered), made.preferred is not None
     arms, context, actions = None, None, None
-    if made.encoded is None:
-        dense = made.arms.dense() if isinstance(made.arms, SparseArms) else made.arms
+    if basis.encoded is None:
+        dense = basis.arms.dense() if isinstance(basis.arms, SparseArms) else basis.arms
         arms = dense[offered].tolist()
     else:
-        context, features = made.encoded.given
+        context, features = basis.encoded.given
         actions = [
-            LoggedAction(id=made.encoded.ids[i] or "", features=features[i]) for i in offered
+            LoggedAction(id=basis.encoded.ids[i] or "", features=features[i]) for i in offered
         ]
     return Decided(
         id=place.id,
         chosen=offered.index(place.index),
         probability=place.probability,
         time=now,
-        version=made.version,
+        version=version,
         arms=arms,
         context=context,
         actions=actions,
-        deferred=not made.active or k > 0,
+        deferred=not active or k > 0,
         own=pick.probabilities[offered].tolist() if shadow else None,
         means=made.mean[offered].tolist() if shadow else None,
     )

@@ -71,11 +71,9 @@ def with_all_arms(policy: Policy, arms: Array | SparseArms, chosen: int) -> Chos
     return Chosen(chosen, nan, arms if isinstance(arms, SparseArms) else arms.copy(), widths)
 
 
-def scores(policy: Policy, chosen: Chosen) -> tuple[Array, Array]:
-    """Return mean and bonus of every arm (K)."""
-    arms = chosen.arms
-    mean = arms.times(policy.theta) if isinstance(arms, SparseArms) else arms @ policy.theta
-    return mean, policy.radius * np.sqrt(chosen.squared_widths)
+def means(policy: Policy, arms: Array | SparseArms) -> Array:
+    """Return the estimated reward of every arm (K)."""
+    return arms.times(policy.theta) if isinstance(arms, SparseArms) else arms @ policy.theta
 
 
 def offered_of(many: int, ids: Sequence[str | None], exclude: Iterable[int | str]) -> Sequence[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +22,6 @@ from fedbandit.core.kernels.linalg import Array, fits
 from fedbandit.core.kernels.sparse import SparseLike
 from fedbandit.core.kernels.ucb import Integers
 from fedbandit.core.memory.contract import Pending, Reading
-from fedbandit.core.memory.lossy.fitted import Fitted
-from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.messages import Collect, Download, Message, Upload
 from fedbandit.core.parts.choice import Policy
 from fedbandit.core.parts.last_choice import LastChoice
@@ -45,7 +42,7 @@ from fedbandit.core.saved import (
     statistics_in,
     under,
 )
-from fedbandit.core.statistics import NO_ESTIMATES, Base, RunningRewards, Statistics
+from fedbandit.core.statistics import Base, RunningEstimates, RunningRewards, Statistics
 from fedbandit.core.weights import noise_of
 from fedbandit.errors import NothingLearned, OutOfOrder
 
@@ -77,7 +74,7 @@ class Agent:
         self._plays_tapes = plays_tapes(recipe.parts)
         self._threshold = recipe.parts.trigger.threshold(0)  # the same for all counts if so
         self.index, self._decisions, self._last = index, 0, LastChoice()
-        self._rewards, self._estimates = RunningRewards(), NO_ESTIMATES  # of what is pending
+        self._rewards, self._estimates = RunningRewards(), RunningEstimates()  # of what is pending
         self._pending: Pending | None = None  # until there is an observation
         self._unanswered = 0  # uploads before the first download that were not kept
         self._adopt(self._parts.memory.empty(), version=0)
@@ -171,8 +168,7 @@ class Agent:
         all were given (``Statistics.estimates``).
         Raises, and changes nothing, for an arm or a reward that is not valid.
         """
-        if type(reward) is not float or not isfinite(reward):
-            reward = checked_reward(reward)
+        reward = checked_reward(reward)
         x, squared_width = self._last.played(arm, self._policy, self._dimension)
         if not self._learns:
             if not fits(x, reward):
@@ -185,7 +181,7 @@ class Agent:
             raise too_large(x, reward)
         self._rewards.add(reward)
         if estimate is not None:
-            self._estimates = self._estimates.with_one(estimate, reward)
+            self._estimates.add(estimate, reward)
         if parts.own_data:
             self._decide_on_own_data(pending)
         if pending.growth_exceeds(parts.trigger.threshold(pending.count)):
@@ -290,8 +286,6 @@ class Agent:
     def packed(self, upload: Upload) -> Upload:
         """Return an upload of this agent rounded for sending, if it is not rounded already."""
         self._check_own(upload, "packed")
-        if isinstance(upload.summary, Narrow | Fitted):
-            return upload
         sent = self._parts.memory.uploaded(upload.statistics, self._base)
         return Upload(self.index, sent)
 
@@ -306,8 +300,8 @@ class Agent:
         }
         state |= self._last.state(self._policy, self._dimension)
         state |= statistics_entries(self._base.statistics, self._parts.memory, BASE)
-        if self._estimates.known.count:
-            state["estimates"] = estimates_entry(self._estimates)
+        if (told := self._estimates.sums()).count:
+            state["estimates"] = estimates_entry(told)
         pending = self._pending or self._parts.memory.pending(self._base)
         return state | under("pending", pending.state())
 
@@ -324,7 +318,7 @@ class Agent:
         pending = agent._start_pending()
         pending.restore(part(state, "pending"))
         agent._rewards = RunningRewards(rewards(state, "rewards", most=agent.pending))
-        agent._estimates = estimates(state, "estimates", most=agent.pending)
+        agent._estimates = RunningEstimates(estimates(state, "estimates", most=agent.pending))
         agent._decisions = integer(state, "decisions")
         if agent._parts.own_data:
             agent._decide_on_own_data(pending)
@@ -383,7 +377,7 @@ class Agent:
         pending = self._pending or self._start_pending()
         summary = pending.summary()  # before the moment is read: shedding may correct it
         pending.moment.setflags(write=False)  # spares a copy of it
-        sums = self._rewards.sums(), 0, self._estimates.known
+        sums = self._rewards.sums(), 0, self._estimates.sums()
         observed = Statistics(summary, pending.moment, pending.count, *sums)
         if pack or memory.combines_rounded:
             observed = memory.uploaded(observed, base, pending.carried)
@@ -394,5 +388,5 @@ class Agent:
             merged = memory.merged(base.statistics, [upload.statistics], None)
             self._adopt(merged, version=self._version)
         self._pending = None
-        self._rewards, self._estimates = RunningRewards(), NO_ESTIMATES
+        self._rewards, self._estimates = RunningRewards(), RunningEstimates()
         return upload

@@ -96,6 +96,8 @@ def checked_arms(arms: ArrayLike | SparseLike, dimension: int) -> Array | Sparse
 def checked_arm(arm: ArrayLike, dimension: int) -> Array:
     """Return a copy of one arm's d features, all finite and small enough to be squared."""
     features = _floats(arm, dimension)
+    if features.shape == (dimension,) and features.dot(features) < LARGEST:
+        return features  # the common case: the sum tells all of it
     if features.shape != (dimension,):
         raise _bad_arms(f"an arm of shape {features.shape}", dimension)
     if not np.isfinite(features).all():
@@ -131,6 +133,8 @@ def arms_not_finite(arms: Array) -> InvalidArms:
 
 def checked_reward(reward: float) -> float:
     """Return the reward as a finite float."""
+    if type(reward) is float and isfinite(reward):
+        return reward
     expected = "one finite number"
     fix = "Do not call observe for a reward that is not known."
     try:
@@ -190,7 +194,7 @@ def _sparse(arms: SparseLike, dimension: int) -> SparseArms:
 
 def _floats(arms: ArrayLike, dimension: int) -> Array:
     try:
-        given = np.asarray(arms)
+        given = arms if type(arms) is np.ndarray else np.asarray(arms)
         if given.dtype.kind in "fiub":
             return np.array(given, dtype=np.float64, order="C")
         kind = f"numbers of type {given.dtype}"

@@ -1,13 +1,13 @@
 """A recipe: an algorithm as a named choice of parts, which builds agents and a server."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, MutableMapping
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import wraps
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -140,27 +140,14 @@ def recipe(
             check_names(called, signature, kwargs)
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            given = bound.arguments
-            whole("dimension", given["dimension"], least=1)
-            whole("agents", given["agents"], least=1)
-            if "bounds" in given:
-                given["bounds"] = _bounds(given["bounds"])
-            if "choice" in given:
-                given["choice"] = choice_of(given["choice"])
-            if "features" in given:
-                given["features"] = features_from(given["features"])
+            _read_parameters(bound.arguments)
             parts = choose_parts(*bound.args, **bound.kwargs)
             params = {
                 each: _plain(value, like=defaults.get(each))
-                for each, value in given.items()
+                for each, value in bound.arguments.items()
                 if each != "self"
             }
-            left_out = implied(params)
-            decides = {
-                each: value
-                for each, value in params.items()
-                if each not in cost_only and not (each in left_out and value == left_out[each])
-            }
+            decides = _deciding(params, cost_only, implied(params))
             identities = {
                 version: canonical(called, version, differing(decides, {**defaults, **changed}))
                 for version, changed in {**earlier, meaning: {}}.items()
@@ -173,6 +160,26 @@ def recipe(
         return build
 
     return decorate
+
+
+def _read_parameters(given: MutableMapping[str, Any]) -> None:
+    """Check the sizes, and replace parameters that may be given as words or JSON by values."""
+    whole("dimension", given["dimension"], least=1)
+    whole("agents", given["agents"], least=1)
+    for name, read in _READ.items():
+        if name in given:
+            given[name] = read(given[name])
+
+
+def _deciding(
+    params: Mapping[str, Any], cost_only: Container[str], implied: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the parameters that decide something: not at the value that leaving them out has."""
+    return {
+        name: value
+        for name, value in params.items()
+        if name not in cost_only and not (name in implied and value == implied[name])
+    }
 
 
 def nearest_names(called: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -212,6 +219,13 @@ def _bounds(given: object) -> Bounds:
         return Bounds(**given)
     fix = "Write bounds=fb.Bounds(noise=..., horizon=...)."
     raise InvalidParameter(complaint("bounds", got=repr(given), expected="fb.Bounds", fix=fix))
+
+
+_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "bounds": _bounds,
+    "choice": choice_of,
+    "features": features_from,
+}
 
 
 def _plain(value: Any, *, like: Any = None) -> Any:

@@ -33,10 +33,6 @@ class Rewards:
             self.count + other.count, self.total + other.total, self.squares + other.squares
         )
 
-    def with_one(self, reward: float) -> Rewards:
-        """Return the sums over one more."""
-        return Rewards(self.count + 1, self.total + reward, self.squares + reward * reward)
-
     def scaled(self, share: float) -> Rewards:
         """Return the sums with every reward weighted by ``share``; ``count`` stays."""
         return Rewards(self.count, share * self.total, share * self.squares)
@@ -62,16 +58,6 @@ class Estimates:
         return Estimates(
             self.count + other.count, self.total + other.total, self.errors + other.errors
         )
-
-    def with_one(self, estimate: float, reward: float) -> Estimates:
-        """Return the sums over one more."""
-        missed = reward - estimate
-        return Estimates(self.count + 1, self.total + estimate, self.errors + missed * missed)
-
-    @property
-    def known(self) -> Estimates:
-        """The sums; none if one has overflowed."""
-        return self if isfinite(self.total + self.errors) else NO_ESTIMATES
 
 
 NO_ESTIMATES: Final = Estimates()
@@ -101,6 +87,28 @@ class RunningRewards:
         if not isfinite(self._squares):
             return NO_REWARDS
         return Rewards(self._count, self._total, self._squares)
+
+
+class RunningEstimates:
+    """The sums of ``Estimates`` while rewards come in."""
+
+    __slots__ = ("_count", "_errors", "_total")
+
+    def __init__(self, start: Estimates = NO_ESTIMATES) -> None:
+        self._count, self._total, self._errors = start.count, start.total, start.errors
+
+    def add(self, estimate: float, reward: float) -> None:
+        """Add one."""
+        missed = reward - estimate
+        self._count += 1
+        self._total += estimate
+        self._errors += missed * missed
+
+    def sums(self) -> Estimates:
+        """Return the sums; none if one has overflowed."""
+        if not isfinite(self._total + self._errors):
+            return NO_ESTIMATES
+        return Estimates(self._count, self._total, self._errors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -173,6 +173,7 @@ def _arms(agent: ConnectedAgent, context: object, actions: list[Action]) -> Arra
         [action.id for action in actions],
         [action.features for action in actions],
         fields=("contextFeatures", "actions"),
+        plain=True,
     )
 
 

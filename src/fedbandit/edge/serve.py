@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 import uvicorn
+from threadpoolctl import threadpool_limits
 
 from fedbandit.client import ConnectedAgent
 from fedbandit.edge.app import CLOSE_SECONDS, make_app
 from fedbandit.errors import InvalidParameter
+from fedbandit.web.connections import ConnectionBounds
 from fedbandit.web.gate import Gate, Patience, serve_behind
-from fedbandit.web.guests import Bounds
 from fedbandit.web.host_names import HostNames
 from fedbandit.web.listening import (
     listen,
@@ -20,7 +21,7 @@ from fedbandit.web.listening import (
     within_handles,
 )
 
-BOUNDS: Final = Bounds(connections=1024, newcomers=256, per_address=256)
+BOUNDS: Final = ConnectionBounds(connections=1024, newcomers=256, per_address=256)
 """All come from this machine, so one address may have all places of newcomers."""
 PATIENCE: Final = Patience()
 
@@ -53,8 +54,9 @@ def serve(
     server = uvicorn.Server(config)
     stop_on_signals(server)
     announce(url_of(listener))
+    runs = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
     try:
-        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        with threadpool_limits(limits=1), runs as runner:  # more threads wait for each other
             runner.run(serve_behind([gate], server))
     finally:
         agent.close(

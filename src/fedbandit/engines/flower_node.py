@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from fedbandit import file_lock, wire
 from fedbandit.client.state.records import Tensor, packed, unpacked
 from fedbandit.core.agent import Agent
-from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
 from fedbandit.engines.flower_messages import Answer, Ask, read, record_of
 from fedbandit.errors import InvalidMessage, InvalidState, OutputError, complaint
@@ -70,10 +69,7 @@ class NodeAgent:
         return self._last
 
     def _receive(self, data: bytes) -> None:
-        download = wire.decode(data)
-        if not isinstance(download, Download):
-            raise InvalidMessage(f"Ask.download: a {type(download).__name__}, not a download.")
-        self._agent.receive(download)
+        self._agent.receive(wire.decode_download(data))
 
     def _played(self, turns: Turns) -> Answer:
         agent, last, upload = self._agent, self._last, None

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 
 from fedbandit import wire
-from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.engines.flower_messages import Answer, Ask
@@ -67,8 +66,8 @@ class MergingServer:
         tally, known = self.tally, self.tally.latest.get(answer.life)
         merged = 0 if known is None else known.sequence
         if answer.upload and answer.sequence > merged:
-            upload = wire.decode(answer.upload)
-            if not isinstance(upload, Upload) or upload.agent != answer.agent:
+            upload = wire.decode_upload(answer.upload)
+            if upload.agent != answer.agent:
                 raise InvalidMessage(f"Answer.upload: not an upload of agent {answer.agent}.")
             tally.server.receive(upload)
         elif answer.upload:

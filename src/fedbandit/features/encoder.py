@@ -1,7 +1,9 @@
 """The encoder of one model: arms from a context and actions, and what it has seen of them."""
 
+import marshal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +17,10 @@ from fedbandit.features.tables import actions_of, context_of
 
 MOST_FEATURES: Final = 1000
 MOST_PAIRS: Final = 1_000_000
+
+_KNOWN = 4096  # actions whose features are kept, the latest ones
+_SHORT = 1024  # bytes of features, as marshal writes them, that are kept: 30 MB at most in all
+_FORMAT = 2  # of marshal: later ones write equal values in several ways
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +53,7 @@ class Encoder:
     def __init__(self, features: Features | None, dimension: int) -> None:
         self._features, self._dimension = features or PLAIN, dimension
         self._seen = Seen(self._features, dimension)
+        self._known_action = lru_cache(maxsize=_KNOWN)(self._read_action)
 
     def encode(self, context: object, actions: object) -> Encoded:
         """Return arms for a context and actions; raise InvalidArms for what cannot be features.
@@ -70,16 +77,19 @@ class Encoder:
         actions: Sequence[object],
         *,
         fields: tuple[str, str] = ("context", "actions"),
+        plain: bool = False,
     ) -> Encoded:
         """Return arms for actions whose ids are given; without features, the id is the feature.
 
-        ``fields``: what errors call context and actions.
+        ``fields``: what errors call context and actions. ``plain``: the features are of Python's
+        own types, as parsed JSON is; those of the latest actions are then kept.
         """
         self._check_ids(ids, fields[1])
         known = features_of(context, field=fields[0], features=self._features)
-        made = named(
+        action = self._plain_action if plain else self._action
+        made = tuple(
             [
-                self._action(name, k, given, fields[1])
+                action(given, name, f"{fields[1]}, {k if name is None else repr(name)}")
                 for k, (name, given) in enumerate(zip(ids, actions, strict=True))
             ]
         )
@@ -103,12 +113,23 @@ class Encoder:
         """Return place and sign of every term that was seen, by name."""
         return self._seen.terms()
 
-    def _action(self, name: str | None, k: int, given: object, field: str) -> list[Found]:
-        who = f"{field}, {k if name is None else repr(name)}"
+    def _action(self, given: object, name: str | None, who: str) -> Named:
         found = [] if given is None else flat(given, self._features, field=who)
         if name is not None and (given is None or self._features.id):
             found.append(Found("id", f"id={name}", 1.0))
-        return found
+        return named(found)
+
+    def _plain_action(self, given: Any, name: str | None, who: str) -> Named:
+        """Do the same for plain values, which most programs send again and again."""
+        try:
+            written = marshal.dumps(given, _FORMAT)  # as a key: a dict is none
+        except ValueError:  # too deep
+            return self._action(given, name, who)
+        known = len(written) <= _SHORT
+        return self._known_action(written, name, who) if known else self._action(given, name, who)
+
+    def _read_action(self, written: bytes, name: str | None, who: str) -> Named:
+        return self._action(marshal.loads(written), name, who)
 
     def _check_ids(self, ids: Sequence[str | None], field: str) -> None:
         told = [each for each in ids if each is not None]

@@ -21,10 +21,9 @@ Two terms may share a place. Signs make that unbiased: before scaling, the inner
 is, on average over hashes, that of their terms. More dimensions, fewer collisions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from math import sqrt
 from operator import attrgetter
 
@@ -48,17 +47,13 @@ class Named:
     ``found`` has what the features after "always" were made of.
     """
 
+    names: tuple[str, ...]
     hashes: Hashes
     values: Array
     found: tuple[Found, ...]
 
     def __len__(self) -> int:
-        return len(self.values)
-
-    @property
-    def names(self) -> list[str]:
-        """The names, "always" included."""
-        return [ALWAYS, *(each.name for each in self.found)]
+        return len(self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +67,16 @@ class Term:
 
 def features_of(given: object, *, field: str, features: Features = PLAIN) -> Named:
     """Flatten and hash a JSON object or a list of them; an InvalidArms error names the field."""
-    return named([flat(given, features, field=field)])[0]
+    return named(flat(given, features, field=field))
 
 
-def named(some: Sequence[list[Found]]) -> tuple[Named, ...]:
-    """Return the features of each, with their hashes, in the order of their names."""
-    ordered = [tuple(sorted(found, key=_by_name)) for found in some]
-    hashes, values, ends = list[int](), list[float](), [0]
-    for found in ordered:
-        hashes.append(0)
-        hashes += [_hash(each.name) for each in found]
-        values.append(1.0)
-        values += [each.value for each in found]
-        ends.append(len(values))
-    all_hashes, all_values = np.array(hashes, dtype=np.uint64), np.array(values)
-    return tuple(
-        Named(all_hashes[start:end], all_values[start:end], found)
-        for (start, end), found in zip(pairwise(ends), ordered, strict=True)
-    )
+def named(some: Iterable[Found]) -> Named:
+    """Return features with their hashes, in the order of their names."""
+    found = tuple(sorted(some, key=_by_name))
+    names = [each.name for each in found]
+    hashes = np.array([0, *map(_hash, names)], dtype=np.uint64)
+    values = np.array([1.0, *[each.value for each in found]])
+    return Named((ALWAYS, *names), hashes, values, found)
 
 
 def arms_of(

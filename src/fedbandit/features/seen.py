@@ -157,12 +157,12 @@ class Seen:
         """Remember terms that are new, by name: of as many actions as few pairs allow, in turn."""
         self._decisions += 1
         budget, at = _PAIRS, self._decisions * 7919 % len(actions)
-        one = tuple(context.names)
+        one = context.names
         for action in (*actions[at:], *actions[:at]):
             if budget <= 0 or len(self._terms) >= MOST_TERMS:
                 break
             budget -= len(context) * len(action)
-            other = tuple(action.names)
+            other = action.names
             both = hash((one, other))
             if both not in self._known:
                 self._remember_one(context, action, one, other)

@@ -61,10 +61,10 @@ class Coordinator:
     ``merger`` has uploads merged; by default in threads of this process.
 
     ``told_to_stop`` says whether the program has been asked to end, ``has_room`` whether another
-    connection would be served, ``crowd`` what metrics tell of connections. ``relays`` are told once
-    something has to be passed on to a coordinator above, and stopped at the end. ``audit`` is told
-    what was done, and closed at the end. ``abandoned`` is True once it has stopped with a thread
-    still waiting for the store.
+    connection would be served, ``connection_gauges`` what metrics tell of them. ``relays`` are
+    told once something has to be passed on to a coordinator above, and stopped at the end.
+    ``audit`` is told what was done, and closed at the end. ``abandoned`` is True once it has
+    stopped with a thread still waiting for the store.
     """
 
     def __init__(
@@ -75,14 +75,18 @@ class Coordinator:
         merger: SyncMerger | None = None,
         told_to_stop: Callable[[], bool] = lambda: False,
         has_room: Callable[[], bool] = lambda: True,
-        crowd: Callable[[], Mapping[str, float]] = dict,
+        connection_gauges: Callable[[], Mapping[str, float]] = dict,
         relays: Relays | None = None,
         audit: AuditLog | None = None,
     ) -> None:
         self.settings, self.metrics, self.turns = settings, Metrics(), Turns(settings)
         self.traffic = TrafficTally()
         self.abandoned = False
-        self._told_to_stop, self._has_room, self._crowd = told_to_stop, has_room, crowd
+        self._told_to_stop, self._has_room, self._connection_gauges = (
+            told_to_stop,
+            has_room,
+            connection_gauges,
+        )
         self._relays = relays or Relays()
         self._stopped = False
         self._store = store
@@ -229,8 +233,8 @@ class Coordinator:
     async def ready(self) -> None:
         """Raise Refusal (503) unless a sync would be answered now.
 
-        That takes a write to the store, so a yes is good for a second, and whoever asks while one
-        is under way shares what comes of it: anybody may ask.
+        That takes a write to the store, and asking needs no token. So a yes is good for a second,
+        and requests that come during a write share its result.
         """
         if self.stopping:
             raise not_now("coordinator", "it is stopping")
@@ -258,7 +262,7 @@ class Coordinator:
         """Return the metrics."""
         await self._note_traffic()
         models = await self._asked(lambda: measured(self._store))
-        gauges = {"fedbandit_waiting": float(self.turns.queued), **self._crowd()}
+        gauges = {"fedbandit_waiting": float(self.turns.queued), **self._connection_gauges()}
         gauges |= self._relays.gauges()
         return self.metrics.text(models, gauges, batches=self._merger.batches)
 

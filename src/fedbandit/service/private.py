@@ -13,7 +13,7 @@ from fedbandit.errors import OutputError
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address
 from fedbandit.service.http.guard import guarded
-from fedbandit.service.merging.warm_up import merge_once
+from fedbandit.service.merging.precompile import precompile
 from fedbandit.service.models.model import new_model
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store
@@ -39,7 +39,7 @@ def private_coordinator(
         store = open_store(store, create=True)
     if all(each.name != model for each in store.models()):
         store.create(*new_model(model, recipe))
-    merge_once()  # a first request that had to wait for compiling would time out
+    precompile()  # a first request that had to wait for compiling would time out
     listener = listen(_HOST, 0)
     coordinator = Coordinator(store, settings, told_to_stop=lambda: server.should_exit)
     app = guarded(coordinator, Address(host=_HOST, port=0))

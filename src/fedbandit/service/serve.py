@@ -21,8 +21,8 @@ from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.address import Address, Tls, check_exposure
 from fedbandit.service.http.app import app_of, watching_app
 from fedbandit.service.http.guard import guarded
+from fedbandit.service.merging.precompile import precompile
 from fedbandit.service.merging.supervisor import WorkerMerger
-from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.models.agreement import check_agreement
 from fedbandit.service.relay.upstream import Above, Relays, prepare, start_relays
 from fedbandit.service.settings import Settings
@@ -79,7 +79,7 @@ def serve(
         merger=WorkerMerger(url),
         told_to_stop=lambda: server.should_exit,
         has_room=lambda: all(gate.has_room() for gate in gates[:1]),
-        crowd=lambda: _crowd(gates),
+        connection_gauges=lambda: connection_gauges(gates),
         relays=relays,
         audit=audit,
     )
@@ -135,12 +135,14 @@ def _server_behind(
     """
     trusts, admin = coordinator.authentication.knows, opened.admin
     agents = guarded(coordinator, opened.address, app_of(coordinator, watched=admin is None))
-    config = _config(agents, settings)
-    gates.append(_gate(opened.listener, config, settings, context, trusts))
+    config = uvicorn_config_for(agents, settings)
+    gates.append(gate_for(opened.listener, config, settings, context, trusts))
     if admin is not None and opened.watching is not None:
-        operators = _config(guarded(coordinator, admin, watching_app(coordinator)), settings)
+        operators = uvicorn_config_for(
+            guarded(coordinator, admin, watching_app(coordinator)), settings
+        )
         secure = None if admin.is_loopback else context
-        gates.append(_gate(opened.watching, operators, settings, secure, trusts))
+        gates.append(gate_for(opened.watching, operators, settings, secure, trusts))
     return uvicorn.Server(config)
 
 
@@ -161,13 +163,13 @@ async def _run(
         await serve_behind(gates, server)
 
 
-def _crowd(gates: Sequence[Gate]) -> dict[str, float]:
+def connection_gauges(gates: Sequence[Gate]) -> dict[str, float]:
     """Return what metrics tell of connections."""
-    guests = [gate.guests for gate in gates]
+    connections = [gate.connections for gate in gates]
     return {
-        "fedbandit_connections": float(sum(len(each) for each in guests)),
-        "fedbandit_connections_waiting": float(sum(each.waiting for each in guests)),
-        "fedbandit_connections_cut": float(sum(each.cut for each in guests)),
+        "fedbandit_connections": float(sum(len(each) for each in connections)),
+        "fedbandit_connections_waiting": float(sum(each.waiting for each in connections)),
+        "fedbandit_connections_cut": float(sum(each.cut for each in connections)),
     }
 
 
@@ -205,10 +207,11 @@ async def _started(coordinator: Coordinator, *, told_to_stop: Callable[[], bool]
 async def _start(coordinator: Coordinator) -> None:
     """Start the merge worker, which compiles; then load here what joining needs of that."""
     await coordinator.start()
-    await asyncio.to_thread(merge_once)
+    await asyncio.to_thread(precompile)
 
 
-def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
+def uvicorn_config_for(app: Starlette, settings: Settings) -> uvicorn.Config:
+    """Return uvicorn's configuration for an app of a coordinator with these settings, loaded."""
     config = uvicorn_config(
         app,
         stop_seconds=int(settings.stop_seconds),
@@ -218,13 +221,14 @@ def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
     return config
 
 
-def _gate(
+def gate_for(
     listener: socket.socket,
     config: uvicorn.Config,
     settings: Settings,
     tls: ssl.SSLContext | None = None,
     trusts: Callable[[bytes], bool] = lambda _: False,
 ) -> Gate:
+    """Return the gate before a coordinator with these settings."""
     patience = Patience(idle=settings.idle_seconds)
     bounds = settings.bounds
     return Gate(listener, config, bounds=bounds, patience=patience, tls=tls, trusts=trusts)

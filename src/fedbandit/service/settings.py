@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from fedbandit.web.guests import BOUNDS, Bounds
+from fedbandit.web.connections import BOUNDS, ConnectionBounds
 
 RETRY_AFTER: Final = 1
 
@@ -38,4 +38,4 @@ class Settings:
     stop_seconds: float = 5.0
     overlap_seconds: float = 86_400.0
     wrong_tokens: int = 60
-    bounds: Bounds = BOUNDS
+    bounds: ConnectionBounds = BOUNDS

@@ -14,7 +14,7 @@ from fedbandit.errors import InvalidParameter
 from fedbandit.independent import Independent
 from fedbandit.simulation.fleet import MANY, Agents, CompactFleet
 from fedbandit.simulation.round import bad_round, play_alone, play_round
-from fedbandit.simulation.trace import Ledger, Trace
+from fedbandit.simulation.trace import PerRound, Trace
 from fedbandit.simulation.window import play_in_windows, plays_in_stretches
 from fedbandit.worlds.round import World
 
@@ -34,31 +34,31 @@ def simulate(recipe: Recipe | Independent, world: World, *, rounds: int) -> Trac
     only those that are playing are objects in memory (``fleet``).
     """
     _check(recipe, world, rounds)
-    ledger = Ledger.blank(rounds)
+    per_round = PerRound.blank(rounds)
     tape = enumerate(islice(world.rounds(rounds), rounds))
     if isinstance(recipe, Independent):
         learners, played = recipe.fleet(), 0
         for t, this in tape:
-            play_alone(recipe.name, learners, t, this, ledger)
+            play_alone(recipe.name, learners, t, this, per_round)
             played = t + 1
         _check_played(played, rounds)
-        return ledger.trace(cut=0)
+        return per_round.trace(cut=0)
     warm_up(recipe)
     server = recipe.server()
     compact = recipe.agents > MANY and plays_in_stretches(recipe)
     agents: Agents = CompactFleet(recipe) if compact else recipe.fleet()
     if plays_in_stretches(recipe):
-        played = play_in_windows(agents, server, tape, ledger)
+        played = play_in_windows(agents, server, tape, per_round)
     else:
         played = 0
         for t, this in tape:
-            play_round(agents, server, t, this, ledger)
+            play_round(agents, server, t, this, per_round)
             played = t + 1
     _check_played(played, rounds)
     cut = server.statistics.cut
     if cut:
         warnings.warn(_cut_short(recipe, cut, server.version), stacklevel=2)
-    return ledger.trace(cut=cut)
+    return per_round.trace(cut=cut)
 
 
 def _cut_short(recipe: Recipe, cut: int, uploads: int) -> str:

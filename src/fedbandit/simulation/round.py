@@ -14,11 +14,11 @@ from fedbandit.core.server import Server
 from fedbandit.errors import InvalidParameter, complaint
 from fedbandit.independent import Chooser
 from fedbandit.simulation.fleet import Agents
-from fedbandit.simulation.trace import Ledger
+from fedbandit.simulation.trace import PerRound
 from fedbandit.worlds.round import Round
 
 
-def play_round(agents: Agents, server: Server, t: int, this: Round, ledger: Ledger) -> None:
+def play_round(agents: Agents, server: Server, t: int, this: Round, per_round: PerRound) -> None:
     """Play round t; time all of it but what the world does."""
     means, rewards = checked_numbers(this, t, agents=len(agents))
     agent = agents[this.agent]
@@ -26,14 +26,16 @@ def play_round(agents: Agents, server: Server, t: int, this: Round, ledger: Ledg
     arm = agent.choose(this.arms)
     upload = agent.observe(arm, rewards[arm])
     sent = [] if upload is None else deliver(upload, agents, server)
-    ledger.seconds[t] = perf_counter() - start
-    ledger.agent[t], ledger.arm[t] = this.agent, arm
-    ledger.gap[t], ledger.reward[t] = max(means) - means[arm], rewards[arm]
+    per_round.seconds[t] = perf_counter() - start
+    per_round.agent[t], per_round.arm[t] = this.agent, arm
+    per_round.gap[t], per_round.reward[t] = max(means) - means[arm], rewards[arm]
     if sent:
-        count_messages(sent, t, ledger)
+        count_messages(sent, t, per_round)
 
 
-def play_alone(name: str, learners: Sequence[Chooser], t: int, this: Round, ledger: Ledger) -> None:
+def play_alone(
+    name: str, learners: Sequence[Chooser], t: int, this: Round, per_round: PerRound
+) -> None:
     """Play round t with learners that send nothing; one that chooses no arm of it is refused."""
     means, rewards = checked_numbers(this, t, agents=len(learners))
     learner, start = learners[this.agent], perf_counter()
@@ -43,9 +45,9 @@ def play_alone(name: str, learners: Sequence[Chooser], t: int, this: Round, ledg
         message = complaint(f"{name}, round {t}", got=arm, expected=expected, fix=fix)
         raise InvalidParameter(message)
     learner.observe(int(arm), rewards[arm])
-    ledger.seconds[t] = perf_counter() - start
-    ledger.agent[t], ledger.arm[t] = this.agent, arm
-    ledger.gap[t], ledger.reward[t] = max(means) - means[arm], rewards[arm]
+    per_round.seconds[t] = perf_counter() - start
+    per_round.agent[t], per_round.arm[t] = this.agent, arm
+    per_round.gap[t], per_round.reward[t] = max(means) - means[arm], rewards[arm]
 
 
 def deliver(first: Upload, agents: Agents, server: Server) -> list[Upload | Message]:
@@ -63,11 +65,11 @@ def deliver(first: Upload, agents: Agents, server: Server) -> list[Upload | Mess
     return sent
 
 
-def count_messages(sent: Sequence[Upload | Message], t: int, ledger: Ledger) -> None:
+def count_messages(sent: Sequence[Upload | Message], t: int, per_round: PerRound) -> None:
     """Write down the messages of round t."""
-    ledger.uploads[t] = sum(isinstance(message, Upload) for message in sent)
-    ledger.scalars[t] = sum(message.scalars for message in sent)
-    ledger.bytes[t] = sum(len(wire.encode(message)) for message in sent)
+    per_round.uploads[t] = sum(isinstance(message, Upload) for message in sent)
+    per_round.scalars[t] = sum(message.scalars for message in sent)
+    per_round.bytes[t] = sum(len(wire.encode(message)) for message in sent)
 
 
 def checked_numbers(this: Round, t: int, *, agents: int) -> tuple[list[float], list[float]]:

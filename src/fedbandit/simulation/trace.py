@@ -53,7 +53,7 @@ class Trace:
         )
 
 
-class Ledger(NamedTuple):
+class PerRound(NamedTuple):
     """What every round of a trace was, before sums are taken. ``gap``: the regret of the round."""
 
     gap: NDArray[np.float64]

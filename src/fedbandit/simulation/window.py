@@ -20,7 +20,7 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.simulation.fleet import Agents
 from fedbandit.simulation.round import count_messages, deliver, play_round
-from fedbandit.simulation.trace import Ledger
+from fedbandit.simulation.trace import PerRound
 from fedbandit.worlds.round import Round
 
 _FLOATS = 2**19  # in the arms of a window: 4 MB
@@ -37,21 +37,21 @@ def plays_in_stretches(recipe: Recipe) -> bool:
 
 
 def play_in_windows(
-    agents: Agents, server: Server, tape: Iterable[tuple[int, Round]], ledger: Ledger
+    agents: Agents, server: Server, tape: Iterable[tuple[int, Round]], per_round: PerRound
 ) -> int:
     """Play all rounds of a tape, numbered from 0; return how many there were."""
     window, played = Window((0, 0)), 0
     for t, this in tape:
         fits = _is_plain(this, len(agents))
         if window.count and not (fits and window.has_room(this)):
-            window.play(agents, server, ledger)
+            window.play(agents, server, per_round)
         if fits:
             window = window if window.shape == this.arms.shape else Window(this.arms.shape)
             window.add(t, this)
         else:
-            play_round(agents, server, t, this, ledger)
+            play_round(agents, server, t, this, per_round)
         played = t + 1
-    window.play(agents, server, ledger)
+    window.play(agents, server, per_round)
     return played
 
 
@@ -93,7 +93,7 @@ class Window:
         self._means[at], self._rewards[at] = this.means, this.rewards
         self.count = at + 1
 
-    def play(self, agents: Agents, server: Server, ledger: Ledger) -> None:
+    def play(self, agents: Agents, server: Server, per_round: PerRound) -> None:
         """Play all rounds, and start again with none."""
         count, first = self.count, self._first
         self.count = 0
@@ -103,18 +103,18 @@ class Window:
         if not sound or count < _SHORT * len(active):
             for at in range(count):
                 this = Round(int(agent[at]), self._arms[at], means[at], rewards[at])
-                play_round(agents, server, first + at, this, ledger)
+                play_round(agents, server, first + at, this, per_round)
             return
         own = slice(first, first + count)
-        ledger.agent[own] = agent
+        per_round.agent[own] = agent
         players = [
             _Player(agents[each], np.flatnonzero(agent == each), self._arms, rewards, first)
             for each in active.tolist()
         ]
-        _play_in_order(players, agents, server, ledger)
-        each, arm = np.arange(count), ledger.arm[own]
-        ledger.gap[own] = means.max(axis=1) - means[each, arm]
-        ledger.reward[own] = rewards[each, arm]
+        _play_in_order(players, agents, server, per_round)
+        each, arm = np.arange(count), per_round.arm[own]
+        per_round.gap[own] = means.max(axis=1) - means[each, arm]
+        per_round.reward[own] = rewards[each, arm]
 
 
 class _Player:
@@ -127,7 +127,7 @@ class _Player:
         self._rounds = first + places
         self._arms, self._rewards = arms[places], rewards[places]
 
-    def play(self, ledger: Ledger) -> tuple[int, Upload] | None:
+    def play(self, per_round: PerRound) -> tuple[int, Upload] | None:
         """Play on; return the next upload and its round, None if there is none any more."""
         at = self._played
         if at == len(self._rounds):
@@ -136,17 +136,19 @@ class _Player:
         arms, upload = self._agent.play(self._arms[at:], self._rewards[at:])
         seconds = perf_counter() - start
         rounds = self._rounds[at : at + len(arms)]
-        ledger.arm[rounds], ledger.seconds[rounds] = arms, seconds / len(arms)
+        per_round.arm[rounds], per_round.seconds[rounds] = arms, seconds / len(arms)
         self._played += len(arms)
         return None if upload is None else (int(rounds[-1]), upload)
 
 
-def _play_in_order(players: list[_Player], agents: Agents, server: Server, ledger: Ledger) -> None:
+def _play_in_order(
+    players: list[_Player], agents: Agents, server: Server, per_round: PerRound
+) -> None:
     """Let all play to their ends; uploads are delivered by their rounds."""
     due: list[tuple[int, int, Upload]] = []  # round, player, upload: no two have the same round
 
     def go_on(each: int) -> None:
-        if sent := players[each].play(ledger):
+        if sent := players[each].play(per_round):
             heappush(due, (sent[0], each, sent[1]))
 
     for each in range(len(players)):
@@ -155,6 +157,6 @@ def _play_in_order(players: list[_Player], agents: Agents, server: Server, ledge
         t, each, upload = heappop(due)
         start = perf_counter()
         sent = deliver(upload, agents, server)
-        ledger.seconds[t] += perf_counter() - start
-        count_messages(sent, t, ledger)
+        per_round.seconds[t] += perf_counter() - start
+        count_messages(sent, t, per_round)
         go_on(each)

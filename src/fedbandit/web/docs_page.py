@@ -58,7 +58,7 @@ async def _file(request: Request) -> Response:
     name, assets = request.path_params["file"], _assets()
     if name not in _OURS and (assets is None or name not in _THEIRS):
         raise HTTPException(404)
-    data = _bytes(name)
+    data = file_bytes(name)
     headers = {**HEADERS, "Content-Length": str(len(data))}
     kind = _TYPES[name.rpartition(".")[2]]
     return StreamingResponse(_pieces(data), media_type=kind, headers=headers)
@@ -72,7 +72,7 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
 
 
 @cache
-def _bytes(name: str) -> bytes:
+def file_bytes(name: str) -> bytes:
     """Return a file of the page. To be called with names of files alone: it remembers each."""
     assets = _assets()
     if name in _OURS or assets is None:

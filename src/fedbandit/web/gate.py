@@ -1,8 +1,9 @@
 """Accepting connections for uvicorn, within bounds that hold from the first packet on.
 
 asyncio's own servers accept whatever comes, and build a transport, TLS and a parser for it at once.
-Here a connection is a socket and a ``Guest`` until a whole head of a request, or a whole greeting
-of TLS, lies in the system's buffer: those that are silent or say half of it cost next to nothing.
+Here a connection is a socket and a ``Connection`` until a whole head of a request, or a whole
+greeting of TLS, lies in the system's buffer: those that are silent or send half of it cost next to
+nothing.
 """
 
 import asyncio
@@ -18,8 +19,8 @@ from typing import cast
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fedbandit.web.connections import Connection, ConnectionBounds, Connections, address_of
 from fedbandit.web.greeting import REFUSAL, is_cheap
-from fedbandit.web.guests import Bounds, Guest, Guests, address_of
 from fedbandit.web.sealed import greet
 from fedbandit.web.watched import Slices, Watched
 
@@ -33,7 +34,7 @@ _TLS_GREETING = b"\x16"
 _LOOK_SECONDS = 0.02
 _TLS_BUFFER = 2**14
 
-_GUEST = "guest"
+_CONNECTION = "connection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +62,12 @@ class Gate:
         listener: socket.socket,
         config: uvicorn.Config,
         *,
-        bounds: Bounds,
+        bounds: ConnectionBounds,
         patience: Patience,
         tls: ssl.SSLContext | None = None,
         trusts: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
-        self.guests, self.tls, self._trusts = Guests(bounds), tls, trusts
+        self.connections, self.tls, self._trusts = Connections(bounds), tls, trusts
         self._listener, self._config, self._patience = listener, config, patience
         self._server: uvicorn.Server | None = None
         self._slices = Slices()
@@ -85,21 +86,21 @@ class Gate:
 
     def has_room(self) -> bool:
         """Return whether another newcomer would be served now."""
-        return self.guests.has_room(monotonic())
+        return self.connections.has_room(monotonic())
 
-    def admit(self, guest: Guest) -> None:
+    def admit(self, connection: Connection) -> None:
         """Take a connection for known."""
-        self.guests.admit(guest)
+        self.connections.admit(connection)
         self._give_turns()
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
-        self.guests.leave(guest)
+        self.connections.leave(connection)
         self._give_turns()
 
-    def end_turn(self, guest: Guest) -> None:
+    def end_turn(self, connection: Connection) -> None:
         """Let others be served too."""
-        self.guests.end_turn(guest)
+        self.connections.end_turn(connection)
         self._give_turns()
 
     def close(self) -> None:
@@ -108,7 +109,7 @@ class Gate:
         self._listener.close()
         if self._sweeping is not None:
             self._sweeping.cancel()
-        self.guests.cut_waiting()
+        self.connections.cut_waiting()
         for greeting in self._greeting:
             greeting.cancel()
 
@@ -124,7 +125,7 @@ class Gate:
     def _accept(self) -> None:
         for _ in range(_AT_ONCE):
             try:
-                connection, place = self._listener.accept()
+                accepted, place = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError:  # no handles left, or no memory
@@ -132,53 +133,53 @@ class Gate:
                 loop.remove_reader(self._listener)
                 loop.call_later(_PAUSE, self._listen)
                 return
-            self._take(connection, address_of(place[0]))
+            self._take(accepted, address_of(place[0]))
 
-    def _take(self, connection: socket.socket, address: str) -> None:
+    def _take(self, accepted: socket.socket, address: str) -> None:
         """Let a connection wait until something comes from it."""
         loop = asyncio.get_running_loop()
-        guest = Guest(address, monotonic())
+        connection = Connection(address, monotonic())
 
         def cut() -> None:
-            loop.remove_reader(connection)
-            connection.close()
+            loop.remove_reader(accepted)
+            accepted.close()
 
-        guest.cut, guest.serve = cut, lambda: self._greet(guest, connection)
-        guest.turn_over = lambda: self.end_turn(guest)
-        connection.setblocking(False)
-        self.guests.enter(guest)
-        loop.add_reader(connection, self._look, guest, connection, _FIRST_LOOK)
+        connection.cut, connection.serve = cut, lambda: self._greet(connection, accepted)
+        connection.turn_over = lambda: self.end_turn(connection)
+        accepted.setblocking(False)
+        self.connections.enter(connection)
+        loop.add_reader(accepted, self._look, connection, accepted, _FIRST_LOOK)
 
-    def _look(self, guest: Guest, connection: socket.socket, again: float) -> None:
+    def _look(self, connection: Connection, accepted: socket.socket, again: float) -> None:
         """Have a connection served if enough came from it; else look again later."""
-        loop, found = asyncio.get_running_loop(), _peeked(connection)
+        loop, found = asyncio.get_running_loop(), _peeked(accepted)
         if found is None:  # nothing after all
             return
-        loop.remove_reader(connection)  # it stays readable, and would call this again and again
-        guest.cut = connection.close
+        loop.remove_reader(accepted)  # it stays readable, and would call this again and again
+        connection.cut = accepted.close
         if not found or (self.tls is not None and found[:1] != _TLS_GREETING):
-            self.guests.leave(guest)
-            connection.close()
+            self.connections.leave(connection)
+            accepted.close()
         elif self._is_whole(found) and self.tls is not None and not is_cheap(found):
             with suppress(OSError):
-                connection.recv(_HEAD)  # closing on unread bytes would cut off the answer
-                connection.send(REFUSAL)
-            self.guests.leave(guest)
-            connection.close()
+                accepted.recv(_HEAD)  # closing on unread bytes would cut off the answer
+                accepted.send(REFUSAL)
+            self.connections.leave(connection)
+            accepted.close()
         elif self._is_whole(found):
-            self.guests.is_ready(guest)
+            self.connections.is_ready(connection)
             if self.tls is None and self._trusts(found):
-                self.guests.serve(guest, monotonic())
+                self.connections.serve(connection, monotonic())
             self._give_turns()
         else:
-            more = (guest, connection, min(2.0 * again, _LAST_LOOK))
+            more = (connection, accepted, min(2.0 * again, _LAST_LOOK))
             later = loop.call_later(again, self._look, *more)
 
             def cut() -> None:
                 later.cancel()
-                connection.close()
+                accepted.close()
 
-            guest.cut = cut
+            connection.cut = cut
 
     def _is_whole(self, begun: bytes) -> bool:
         """Return whether bytes hold a head of a request, or of TLS what a client says first."""
@@ -188,43 +189,47 @@ class Gate:
         return len(begun) >= _TLS_RECORD + min(length, _HEAD - _TLS_RECORD)
 
     def _give_turns(self) -> None:
-        self.guests.give_turns(monotonic())
+        self.connections.give_turns(monotonic())
 
-    def _greet(self, guest: Guest, connection: socket.socket) -> None:
+    def _greet(self, connection: Connection, accepted: socket.socket) -> None:
         """Have a connection served. Its turn ends soon, whether it has made use of it or not."""
-        greeting = asyncio.create_task(self._serve(guest, connection))
-        guest.cut, guest.since = greeting.cancel, monotonic()
+        greeting = asyncio.create_task(self._serve(connection, accepted))
+        connection.cut, connection.since = greeting.cancel, monotonic()
         self._greeting.add(greeting)
         greeting.add_done_callback(self._greeting.discard)
-        asyncio.get_running_loop().call_later(_TURN, self._end_turn_soon, guest)
+        asyncio.get_running_loop().call_later(_TURN, self._end_turn_soon, connection)
 
-    def _end_turn_soon(self, guest: Guest) -> None:
+    def _end_turn_soon(self, connection: Connection) -> None:
         """End a turn, unless it was not made use of because we had no time for it."""
-        if guest.waits_for_us:
-            asyncio.get_running_loop().call_later(_TURN, self._end_turn_soon, guest)
+        if connection.waits_for_us:
+            asyncio.get_running_loop().call_later(_TURN, self._end_turn_soon, connection)
         else:
-            self.end_turn(guest)
+            self.end_turn(connection)
 
-    async def _serve(self, guest: Guest, connection: socket.socket) -> None:
-        watched = Watched(self._protocol(guest), guest, self._slices, lambda: self.leave(guest))
+    async def _serve(self, connection: Connection, accepted: socket.socket) -> None:
+        watched = Watched(
+            self._protocol(connection), connection, self._slices, lambda: self.leave(connection)
+        )
         try:
             if self.tls is None:
                 loop = asyncio.get_running_loop()
-                await loop.connect_accepted_socket(lambda: watched, connection)
+                await loop.connect_accepted_socket(lambda: watched, accepted)
             else:
                 seconds = self._patience.handshake
-                await greet(connection, watched, guest, self._slices, tls=self.tls, seconds=seconds)
+                await greet(
+                    accepted, watched, connection, self._slices, tls=self.tls, seconds=seconds
+                )
         except (OSError, asyncio.CancelledError):
-            self.leave(guest)
-            connection.close()
+            self.leave(connection)
+            accepted.close()
 
-    def _protocol(self, guest: Guest) -> asyncio.Protocol:
+    def _protocol(self, connection: Connection) -> asyncio.Protocol:
         assert self._server is not None
         make = cast(Callable[..., asyncio.Protocol], self._config.http_protocol_class)
         return make(
             config=self._config,
             server_state=self._server.server_state,
-            app_state={**self._server.lifespan.state, _GUEST: (guest, self)},
+            app_state={**self._server.lifespan.state, _CONNECTION: (connection, self)},
         )
 
     async def _sweep(self) -> None:
@@ -232,15 +237,15 @@ class Gate:
         while True:
             await asyncio.sleep(min(1.0, self._patience.idle))
             now = monotonic()
-            for guest in self.guests.everybody():
-                most = self._patience.request if guest.busy else self._patience.idle
-                if now - guest.since > most and not (guest.busy and guest.known):
-                    self.guests.leave(guest)
-                    guest.cut()
+            for connection in self.connections.current():
+                most = self._patience.request if connection.busy else self._patience.idle
+                if now - connection.since > most and not (connection.busy and connection.known):
+                    self.connections.leave(connection)
+                    connection.cut()
 
 
 class NoteRequests:
-    """Middleware that notes whose request is under way, for ``Guests`` to know.
+    """Middleware that notes whose request is under way, for ``Connections`` to know.
 
     A connection is closed after a request that was not admitted: strangers have one each.
     """
@@ -250,40 +255,44 @@ class NoteRequests:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        seat = scope.get("state", {}).get(_GUEST)
+        seat = scope.get("state", {}).get(_CONNECTION)
         if seat is None:
             await self._app(scope, receive, send)
             return
-        guest, gate = seat
-        guest.busy, guest.since, guest.answering = True, monotonic(), asyncio.current_task()
+        connection, gate = seat
+        connection.busy, connection.since, connection.answering = (
+            True,
+            monotonic(),
+            asyncio.current_task(),
+        )
 
         async def closing(message: Message) -> None:
-            if message["type"] == "http.response.start" and not guest.known:
+            if message["type"] == "http.response.start" and not connection.known:
                 others = [each for each in message["headers"] if each[0] != b"connection"]
                 message["headers"] = [*others, (b"connection", b"close")]
             await send(message)
 
         try:
-            await self._app(scope, receive, send if guest.known else closing)
+            await self._app(scope, receive, send if connection.known else closing)
         finally:
-            guest.busy, guest.refused = False, not guest.known
-            guest.since, guest.answering = monotonic(), None
-            gate.guests.used(guest)
-            gate.end_turn(guest)
+            connection.busy, connection.refused = False, not connection.known
+            connection.since, connection.answering = monotonic(), None
+            gate.connections.used(connection)
+            gate.end_turn(connection)
 
 
-def guest_of(scope: Scope) -> Guest | None:
+def connection_of(scope: Scope) -> Connection | None:
     """Return the connection that a request came by; None without a gate, in tests for example."""
-    seat = scope.get("state", {}).get(_GUEST)
-    return None if seat is None else cast(Guest, seat[0])
+    seat = scope.get("state", {}).get(_CONNECTION)
+    return None if seat is None else cast(Connection, seat[0])
 
 
 def admit(scope: Scope) -> None:
     """Take the connection that a request came by for known."""
-    seat = scope.get("state", {}).get(_GUEST)
+    seat = scope.get("state", {}).get(_CONNECTION)
     if seat is not None and not seat[0].known:
-        guest, gate = seat
-        gate.admit(guest)
+        connection, gate = seat
+        gate.admit(connection)
 
 
 async def serve_behind(gates: Sequence[Gate], server: uvicorn.Server) -> None:
@@ -302,10 +311,10 @@ async def serve_behind(gates: Sequence[Gate], server: uvicorn.Server) -> None:
         opening.cancel()
 
 
-def _peeked(connection: socket.socket) -> bytes | None:
+def _peeked(accepted: socket.socket) -> bytes | None:
     """Return what can be read from a socket, and leave it there; no bytes at its end, else None."""
     try:
-        return connection.recv(_HEAD, socket.MSG_PEEK)
+        return accepted.recv(_HEAD, socket.MSG_PEEK)
     except BlockingIOError:
         return None
     except OSError:

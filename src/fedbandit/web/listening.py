@@ -10,8 +10,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.web.connections import ConnectionBounds
 from fedbandit.web.gate import NoteRequests
-from fedbandit.web.guests import Bounds
 from fedbandit.web.stopping import AnswerCutOff
 
 if sys.platform != "win32":
@@ -22,7 +22,7 @@ LONGEST_HEAD: Final = 2**14
 _BACKLOG = 4096
 _OTHER_HANDLES = 100  # for the store, the event loop, the log
 _FEWEST_HANDLES = 24  # for connections
-_UNSENT = 2**16  # bytes of answers that the system keeps for one who does not read them
+_UNSENT = 2**16  # bytes of answers that the system keeps for a client that does not read them
 _SELECTED = 200  # of the 512 sockets that Windows can wait for, and as many that wait
 
 
@@ -44,11 +44,11 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def within_handles(bounds: Bounds, *, gates: int = 1) -> Bounds:
+def within_handles(bounds: ConnectionBounds, *, gates: int = 1) -> ConnectionBounds:
     """Let this process open as many files as it may; return bounds that leave some for others.
 
     ``gates``: how many servers with these bounds there are in the process. Raises InvalidParameter
-    if it may open too few to serve anybody.
+    if it may open too few to serve a single one.
     """
     if sys.platform == "win32":
         return replace(bounds, connections=_SELECTED, newcomers=_SELECTED // 2, waiting=_SELECTED)

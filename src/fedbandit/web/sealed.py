@@ -12,7 +12,7 @@ import time
 from asyncio import sslproto
 from typing import Any, cast
 
-from fedbandit.web.guests import Guest
+from fedbandit.web.connections import Connection
 from fedbandit.web.watched import SLICE, STEP, Slices, Watched
 
 _GOODBYE_SECONDS = 2.0  # for the other side to end TLS
@@ -26,13 +26,13 @@ class Sealed(asyncio.BufferedProtocol):
     nothing yet.
     """
 
-    def __init__(self, inner: sslproto.SSLProtocol, guest: Guest, slices: Slices) -> None:
-        self._inner, self._guest, self._slices = inner, guest, slices
+    def __init__(self, inner: sslproto.SSLProtocol, connection: Connection, slices: Slices) -> None:
+        self._inner, self._connection, self._slices = inner, connection, slices
         self._held = bytearray()
         self._room: memoryview | None = None  # for the next slice
         self._is_wanted, self._is_read = True, True
         self._spent = 0.0  # seconds of this thread, which others may keep waiting
-        self.rank, self.expected = 0, guest.expected
+        self.rank, self.expected = 0, connection.expected
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""
@@ -71,7 +71,7 @@ class Sealed(asyncio.BufferedProtocol):
                 self._inner.buffer_updated(len(piece))
             self._spent += time.thread_time() - began
             self._read_on()
-        self._guest.waits_for_us = False
+        self._connection.waits_for_us = False
         return False
 
     def pause_reading(self) -> None:
@@ -103,21 +103,21 @@ class Sealed(asyncio.BufferedProtocol):
         """Forget what is held."""
         self._slices.discard(self)
         self._held.clear()
-        self._guest.waits_for_us = False
+        self._connection.waits_for_us = False
         self._inner.connection_lost(exc)
 
     def _goes_straight_on(self) -> bool:
-        return self._guest.known and not self._held
+        return self._connection.known and not self._held
 
     def _may_pass(self) -> bool:
-        return self._is_wanted and (self._is_read or self._guest.known)
+        return self._is_wanted and (self._is_read or self._connection.known)
 
     def _offer(self) -> None:
         if not self._may_pass():
             return
         self.rank = int(self._spent / STEP)
-        self._guest.waits_for_us = not self.rank
-        self._slices.add(self, self._guest.address)
+        self._connection.waits_for_us = not self.rank
+        self._slices.add(self, self._connection.address)
 
     def _go_on(self) -> None:
         if self._held:
@@ -133,9 +133,9 @@ class Sealed(asyncio.BufferedProtocol):
 
 
 async def greet(
-    connection: socket.socket,
+    accepted: socket.socket,
     watched: Watched,
-    guest: Guest,
+    connection: Connection,
     slices: Slices,
     *,
     tls: ssl.SSLContext,
@@ -154,9 +154,9 @@ async def greet(
         ssl_handshake_timeout=seconds,
         ssl_shutdown_timeout=_GOODBYE_SECONDS,
     )
-    sealed = Sealed(inner, guest, slices)
+    sealed = Sealed(inner, connection, slices)
     watched.reads_from = sealed
-    transport, _ = await loop.connect_accepted_socket(lambda: sealed, connection)
+    transport, _ = await loop.connect_accepted_socket(lambda: sealed, accepted)
     try:
         await shaken
     except BaseException:

@@ -1,10 +1,12 @@
 """One connection between its transport and uvicorn, which is given a stranger's bytes in turns.
 
+A stranger is a client none of whose requests was admitted yet (docs/security.md).
+
 Parsing costs time: of a head with thousands of lines, of a body in thousands of chunks, up to a
 second for what one read brings. So the lines of a stranger's head are counted, and what comes
-after its head is passed on in slices, a few milliseconds of them at a time, between which everybody
-else is served. From a connection that was admitted bytes are passed on as they come, unless one
-read took long; after some that did not, they are again.
+after its head is passed on in slices, a few milliseconds of them at a time, between which other
+connections are served. From a connection that was admitted bytes are passed on as they come, unless
+one read took long; after some that did not, they are again.
 """
 
 import asyncio
@@ -13,13 +15,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
-from fedbandit.web.guests import Guest
+from fedbandit.web.connections import Connection
 
 MOST_LINES: Final = 256
 """Of the head of a request; a stranger with more is refused."""
 SLICE: Final = 2048
 """Bytes passed on at once."""
-_TURN = 0.005  # seconds of slices before everybody else is served
+_TURN = 0.005  # seconds of slices before other connections are served
 STEP: Final = 0.01
 """Seconds that a connection may cost before others go first."""
 _ADDRESSES = 4096  # remembered at most, unless they have something to pass on
@@ -118,29 +120,33 @@ class Watched(asyncio.Protocol):
     """
 
     def __init__(
-        self, inner: asyncio.Protocol, guest: Guest, slices: Slices, ended: Callable[[], None]
+        self,
+        inner: asyncio.Protocol,
+        connection: Connection,
+        slices: Slices,
+        ended: Callable[[], None],
     ) -> None:
-        self._inner, self._guest, self._slices, self._ended = inner, guest, slices, ended
+        self._inner, self._connection, self._slices, self._ended = inner, connection, slices, ended
         self._held = bytearray()
         self._tail, self._lines = b"", 0  # of a head that has not ended yet
         self._in_head, self._is_costly, self._cheap = True, False, 0
-        self.spent, self.rank, self.expected = 0.0, 0, guest.expected
+        self.spent, self.rank, self.expected = 0.0, 0, connection.expected
         self.reads_from: Reading | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take up a connection that is to be served."""
         self._transport = cast(asyncio.Transport, transport)
-        self._guest.cut = self._transport.abort
-        self._guest.admitted = self._be_known
+        self._connection.cut = self._transport.abort
+        self._connection.admitted = self._be_known
         secure = transport.get_extra_info("ssl_object")
         if secure is not None:
-            self._guest.certificate = secure.getpeercert(binary_form=True)
+            self._connection.certificate = secure.getpeercert(binary_form=True)
         self._read_at_most(_READ)
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Pass on bytes, or hold back what comes after a stranger's head."""
-        if self._guest.known and not self._is_costly:
+        if self._connection.known and not self._is_costly:
             self._feed(data)
             return
         if self._in_head:
@@ -148,7 +154,7 @@ class Watched(asyncio.Protocol):
         if data:
             self._held += data
             (self.reads_from or self._transport).pause_reading()
-            self._slices.add(self, self._guest.address)
+            self._slices.add(self, self._connection.address)
 
     def pass_on(self) -> bool:
         """Pass on a slice of what is held; return whether there is more."""
@@ -182,7 +188,7 @@ class Watched(asyncio.Protocol):
         self._held.clear()
         self._ended()
         self._inner.connection_lost(error)
-        self._guest.gone()
+        self._connection.gone()
 
     def _feed_head(self, data: bytes) -> bytes:
         """Pass on what belongs to the head of the first request; return the rest."""
@@ -210,7 +216,7 @@ class Watched(asyncio.Protocol):
 
     def _forgive(self) -> None:
         """Take a connection for cheap again: a busy machine makes one read of any of them long."""
-        if self._is_costly and self._guest.known and self._cheap >= _FORGIVEN:
+        if self._is_costly and self._connection.known and self._cheap >= _FORGIVEN:
             self._is_costly = False
             self._read_at_most(None)
 

@@ -100,6 +100,16 @@ def decode(data: bytes) -> Upload | Message:
             return Collect()
 
 
+def decode_upload(data: bytes) -> Upload:
+    """Return the upload in these bytes; raise InvalidMessage if there is none."""
+    return unwired_upload(read(data, "upload", WiredUpload), "")
+
+
+def decode_download(data: bytes) -> Download:
+    """Return the download in these bytes; raise InvalidMessage if there is none."""
+    return unwired_download(read(data, "download", WiredDownload), "")
+
+
 def _wired(
     statistics: Statistics, *, estimates: bool = False
 ) -> tuple[tuple[Any, ...], MoreStatistics]:

@@ -15,7 +15,7 @@ from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.service.board.spectrum import spectrum_of
 from fedbandit.service.board.traffic import Told, TrafficTally
-from fedbandit.service.board.views import RANGES, Range, _points
+from fedbandit.service.board.views import RANGES, Range, points_of
 from fedbandit.service.bookkeeping.progress import (
     DAY,
     HOUR,
@@ -56,7 +56,7 @@ def periods(draw: st.DrawFn) -> list[Period]:
 
 @given(periods(), st.sampled_from(RANGES))
 def test_points_add_up_to_what_was_counted(made: list[Period], shown: Range) -> None:
-    points = _points(made, shown, NOW)
+    points = points_of(made, shown, NOW)
     seconds = {"hour": HOUR, "day": DAY, "month": 30 * DAY}.get(shown, NOW)
     kept = summed(each.progress for each in made if each.start + each.span > NOW - seconds)
     for name in SHOWN:

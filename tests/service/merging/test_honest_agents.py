@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import fedbandit as fb
 from fedbandit import wire
@@ -18,16 +17,10 @@ from fedbandit.core.memory.triangle import GRAM_WIRES, GramWire
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.models.model import Served, new_model, server_at
 from fedbandit.service.validation.upload import check_sync
+from tests.service.merging.at_the_limits import COORDINATES, drawn
 
 Size = Literal["auto"] | int
 CASES = list(product(WIDTHS, get_args(Estimate), ("auto", 2, 5), ("paper", "buffered")))
-
-
-def drawn(rng: np.random.Generator, d: int, length: float) -> NDArray[np.float64]:
-    """An arm exactly as long as it may be: random, or along an axis, where bounds are tight."""
-    arm = rng.standard_normal(d) if rng.random() < 0.5 else np.eye(d)[rng.integers(d)]
-    longest: NDArray[np.float64] = length * arm / np.linalg.norm(arm)
-    return longest
 
 
 def delivered(served: Served, server: fb.Server, learner: Learner) -> None:
@@ -72,27 +65,6 @@ def test_nothing_honest_of_fedlinucb_is_refused(width: GramWire) -> None:
         assert_nothing_is_refused(
             seed, lambda d: fb.FedLinUCB(dimension=d, agents=2, wire=width, alpha=0.2)
         )
-
-
-COORDINATES: dict[str, Callable[..., fb.Recipe]] = {
-    "lean": lambda d, ridge, alpha: fb.FSCLB.lean(dimension=d, agents=2, ridge=ridge, alpha=alpha),
-    "lean, tight": lambda d, ridge, alpha: fb.FSCLB.lean(
-        dimension=d, agents=2, ridge=ridge, alpha=alpha, radius="tight"
-    ),
-    "lean, one row": lambda d, ridge, alpha: fb.FSCLB.lean(
-        dimension=d, agents=2, ridge=ridge, alpha=alpha, sketch_size=2
-    ),
-    "float64": lambda d, ridge, alpha: fb.FSCLB(
-        dimension=d,
-        agents=2,
-        sketch_size=1 + (d + 1) // 2,
-        ridge=ridge,
-        alpha=alpha,
-        estimate="corrected",
-        cadence="buffered",
-        compensation="coordinates",
-    ),
-}
 
 
 @pytest.mark.parametrize("build", COORDINATES.values(), ids=COORDINATES)

@@ -11,7 +11,7 @@ from fedbandit.errors import InvalidMessage, Refused
 from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.relay.relayed import Relayed
 from fedbandit.service.validation.upload import check_sync
-from tests.service.merging.test_honest_agents import COORDINATES, drawn
+from tests.service.merging.at_the_limits import COORDINATES, drawn
 from tests.service.relay.tree import Tree
 
 Build = Callable[[int, float, float], fb.Recipe]

@@ -129,7 +129,7 @@ class Link:
     """
 
     def __init__(self, node: Node, agent: str) -> None:
-        self._node, self._agent = node, agent
+        self._node, self.agent = node, agent
         self.fault, self._kept = "none", list[bytes]()
         self.requests = 0
         self.bytes_up = self.bytes_down = 0
@@ -147,8 +147,8 @@ class Link:
             self._kept.append(body)
             raise Unreachable("lost, or so it seems")
         if fault == "repeated":
-            self._node.answer(self._agent, path, body)
-        answer = self._node.answer(self._agent, path, body)
+            self._node.answer(self.agent, path, body)
+        answer = self._node.answer(self.agent, path, body)
         if fault == "answer lost":
             raise Unreachable("lost")
         self.bytes_up += len(body or b"")
@@ -158,7 +158,7 @@ class Link:
     def arrive_late(self) -> None:
         """Let everything that was kept on the way arrive, and lose the answers."""
         while self._kept:
-            self._node.answer(self._agent, "sync", self._kept.pop())
+            self._node.answer(self.agent, "sync", self._kept.pop())
 
     def close(self) -> None:
         """Do nothing."""
@@ -245,7 +245,7 @@ class Tree:
         """Return how many observations are in no parent's store, by what the stores say."""
         waiting = sum(leaf.undelivered for leaf in self.leaves)
         for leaf in self.leaves:
-            waiting -= _already_merged(leaf.node, leaf.link._agent, leaf.learner.outbox)
+            waiting -= _already_merged(leaf.node, leaf.link.agent, leaf.learner.outbox)
         for relay in self.relays:
             assert relay.upstream is not None
             outbox = relay.relayed.outbox

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fedbandit.cli.command import Add, Command
-from fedbandit.cli.commands.log import add_logs
+from fedbandit.cli.options import add_logs
 from fedbandit.cli.reporting import add_json, report, say
 from fedbandit.cli.settings import add_set, settings
 from fedbandit.cli.table import show_table

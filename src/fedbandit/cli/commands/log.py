@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
+from fedbandit.cli.options import add_logs
 from fedbandit.cli.reporting import add_json, report, say
 
 if TYPE_CHECKING:
@@ -23,11 +24,6 @@ fedbandit log shadow decisions/
 
 decisions/ is the directory that an agent was given as log: by connect(..., log="decisions"), or by
 --log decisions of the sidecar."""
-
-
-def add_logs(add: Add) -> None:
-    """Add the logs to read."""
-    add("logs", nargs="+", type=Path, metavar="LOGS", help="directory of a log, or its files")
 
 
 def _define_convert(add: Add) -> None:

@@ -117,7 +117,7 @@ def _execute(arguments: Namespace) -> None:
     from fedbandit.service.http.address import read_address
     from fedbandit.service.serve import serve
     from fedbandit.service.settings import Settings
-    from fedbandit.web.guests import Bounds
+    from fedbandit.web.connections import ConnectionBounds
 
     address, tls = read_address(arguments.listen), _tls(arguments)
     settings = Settings(
@@ -127,7 +127,7 @@ def _execute(arguments: Namespace) -> None:
         body_seconds=arguments.body_seconds,
         idle_seconds=arguments.idle_seconds,
         wrong_tokens=arguments.wrong_tokens,
-        bounds=Bounds(per_address=arguments.per_address),
+        bounds=ConnectionBounds(per_address=arguments.per_address),
     )
     log_to_stderr()
     serve(

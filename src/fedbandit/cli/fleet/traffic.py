@@ -2,15 +2,10 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from fedbandit import wire
 from fedbandit.cli.fleet.playing import Fleet
 from fedbandit.core.algorithms.baselines import FedLinUCB, PaperRadius
-from fedbandit.core.memory.summary import empty_gram
-from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.statistics import Rewards, Statistics
+from fedbandit.service.board.savings import fedlinucb_bytes
 from fedbandit.simulation import simulate
 from fedbandit.worlds.round import World
 
@@ -41,17 +36,8 @@ def traffic_of_fedlinucb(recipe: Recipe, world: World, rounds: int) -> Traffic:
     radius: PaperRadius = "paper" if isinstance(asked, str) else asked
     whole = FedLinUCB(**params, agents=agents, radius=radius)
     uploads = int(simulate(whole, world, rounds=rounds).uploads[-1])
-    up, down = message_sizes(whole)
+    up, down = fedlinucb_bytes(whole.dimension)
     return Traffic(uploads, uploads * up, uploads * down)
-
-
-def message_sizes(recipe: Recipe) -> tuple[int, int]:
-    """Return the bytes of a sync and of its answer, for a recipe that sends whole matrices."""
-    d, name = recipe.dimension, wire.fingerprint(recipe)
-    upload = Upload(0, Statistics(empty_gram(d), np.zeros(d), 100, Rewards(100)))
-    download = Download(Statistics(empty_gram(d), np.zeros(d), 10_000, Rewards(10_000)), 1_000)
-    sync = wire.encode_sync(wire.Sync(name, bytes(wire.LIFE_BYTES), 100, upload))
-    return len(sync), len(wire.encode_synced(wire.Synced(name, True, 100, 1_000, download)))
 
 
 def compared(name: str, ours: Traffic, theirs: Traffic) -> list[tuple[str, ...]]:

@@ -5,8 +5,7 @@ from argparse import Namespace
 from dataclasses import asdict
 
 from fedbandit.cli.command import Add, Command
-from fedbandit.cli.commands.log import add_logs
-from fedbandit.cli.options import add_audit, add_store, audited, opened_store
+from fedbandit.cli.options import add_audit, add_logs, add_store, audited, opened_store
 from fedbandit.cli.reporting import add_json, report
 
 

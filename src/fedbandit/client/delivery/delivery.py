@@ -8,7 +8,7 @@ from random import random
 from typing import Protocol
 
 from fedbandit import wire
-from fedbandit.client.state.agent_state import SyncRequest
+from fedbandit.client.state.agent_state import OutgoingSync
 from fedbandit.client.transport import Transport
 from fedbandit.errors import Refused, RemoteError, Unreachable, complaint
 
@@ -52,7 +52,7 @@ class Sender(Protocol):
         """Do what is due without the network; return in how many seconds again, None for never."""
         ...
 
-    def next_request(self) -> SyncRequest | None:
+    def next_request(self) -> OutgoingSync | None:
         """Put an upload in flight, durably, unless one is; return the request, None if none is."""
         ...
 
@@ -146,7 +146,7 @@ class Delivery:
         self.bytes_down += len(answer)
         self._ask_at = self._clock() + QUIET * (0.5 + random())
 
-    def _sync(self, request: SyncRequest) -> None:
+    def _sync(self, request: OutgoingSync) -> None:
         """Send a request and learn from the answer.
 
         An answer to an older copy of it (merged before, version 0) means that this state was

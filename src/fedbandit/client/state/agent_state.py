@@ -26,7 +26,7 @@ from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Upload
 from fedbandit.core.parts.choice import Policy
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS
+from fedbandit.core.statistics import RunningEstimates, RunningRewards
 from fedbandit.errors import OutputError, SettledDecision
 from fedbandit.offline.shadow import Shadow
 
@@ -56,7 +56,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SyncRequest:
+class OutgoingSync:
     """The upload in flight as it is sent. ``new``: it was put in flight for this request."""
 
     sequence: int
@@ -97,7 +97,7 @@ class AgentState:
         self._rewards = self._defaults = self._taught = 0
         self.on_default: Callable[[str, float], None] = lambda _name, _value: None
         self.shadow_sums: Callable[[], wire.ShadowSums | None] = lambda: None
-        learner.learned, learner.estimated = NO_REWARDS, NO_ESTIMATES  # without those of before
+        learner.learned, learner.estimated = RunningRewards(), RunningEstimates()  # from now on
         self._closing = False
 
     @property
@@ -161,6 +161,7 @@ class AgentState:
     ) -> Status:
         """Return all counts at one instant; those of delivery and notes are passed in."""
         with self._learning_lock:
+            learned, estimated = self._learner.learned.sums(), self._learner.estimated.sums()
             return Status(
                 version=self._learner.version,
                 open=self.log.open,
@@ -178,10 +179,10 @@ class AgentState:
                 bytes_up=bytes_up,
                 bytes_down=bytes_down,
                 cut=self._learner.cut,
-                learned=self._learner.learned.count,
-                reward_total=self._learner.learned.total,
-                estimate_total=self._learner.estimated.total,
-                squared_errors=self._learner.estimated.errors,
+                learned=learned.count,
+                reward_total=learned.total,
+                estimate_total=estimated.total,
+                squared_errors=estimated.errors,
                 trouble=trouble,
                 retry_in=retry_in,
                 log_lost=log_lost,
@@ -276,7 +277,7 @@ class AgentState:
             with self._learning_lock:
                 self.log.rewrite()
 
-    def next_request(self) -> SyncRequest | None:
+    def next_request(self) -> OutgoingSync | None:
         """Put an upload in flight unless one is, and return the request; None if none is due.
 
         An upload is on the disk before it is sent, so its number never means another upload.
@@ -294,7 +295,7 @@ class AgentState:
         fingerprint, born = self._learner.fingerprint, outbox.born or 0
         told = self.shadow_sums()
         sync = wire.Sync(fingerprint, outbox.life, outbox.sequence, upload, born, shadow=told)
-        return SyncRequest(sync.sequence, wire.encode_sync(sync, upload=encoded), new)
+        return OutgoingSync(sync.sequence, wire.encode_sync(sync, upload=encoded), new)
 
     def acknowledge(self, answer: wire.Synced) -> None:
         """Remove the upload in flight and learn from the download in the answer."""

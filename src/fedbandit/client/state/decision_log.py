@@ -245,12 +245,14 @@ class DecisionLog:
                 arm = self._open.get(name).arm
                 check(arm)
                 if self._append(record):
+                    if not flush:
+                        self._open.settle(name)
                     break
             self.rewrite()
         if flush:
             self._flush()
-        with self.lock:
-            self._open.settle(name)
+            with self.lock:
+                self._open.settle(name)
         return arm
 
     def _append(self, record: bytes) -> bool:

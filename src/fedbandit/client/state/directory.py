@@ -219,7 +219,7 @@ def wait_until_free(path: Path, *, seconds: float) -> bool:
     """
     deadline = time.monotonic() + seconds
     while path.is_dir():
-        with suppress(OSError):  # whoever opens it next says what is wrong with it
+        with suppress(OSError):  # the next to open it says what is wrong with it
             handle = file_lock.acquire(path / _LOCK)
             if handle is None:
                 if time.monotonic() > deadline:

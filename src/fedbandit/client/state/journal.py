@@ -18,7 +18,6 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
-from fedbandit import file_lock
 from fedbandit.errors import InvalidState, OutputError
 
 _FRAME = Struct("<II")
@@ -39,8 +38,8 @@ class Journal:
     def __init__(self, path: Path, handle: int, size: int) -> None:
         self.path = path
         self.size = size
-        self._handle, self._file = handle, os.fstat(handle)
-        self._name = os.fspath(path)
+        self._handle, self._name, file = handle, os.fspath(path), os.fstat(handle)
+        self._inode, self._device = file.st_ino, file.st_dev
 
     @classmethod
     def create(cls, path: Path, payloads: Iterable[bytes]) -> "Journal":
@@ -73,7 +72,11 @@ class Journal:
     @property
     def in_place(self) -> bool:
         """Whether the file still has its name. What is appended after it was deleted is lost."""
-        return file_lock.is_file(self._file, self._name)
+        try:
+            found = os.stat(self._name)
+        except OSError:
+            return False
+        return found.st_ino == self._inode and found.st_dev == self._device
 
     def append(self, payload: bytes) -> None:
         """Append a record: once this returns, it survives the process. No part stays on failure."""

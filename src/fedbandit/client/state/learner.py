@@ -14,7 +14,7 @@ from fedbandit.core.agent import Agent
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.statistics import NO_ESTIMATES, NO_REWARDS
+from fedbandit.core.statistics import RunningEstimates, RunningRewards
 from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.terms import check_served
 
@@ -44,7 +44,7 @@ class Learner:
         self.most = _MANY
         self.fingerprint, self._accepted = wire.fingerprint(recipe), wire.fingerprints(recipe)
         self._agent = agent
-        self.learned, self.estimated = NO_REWARDS, NO_ESTIMATES
+        self.learned, self.estimated = RunningRewards(), RunningEstimates()
         self.policy = agent.policy
 
     @classmethod
@@ -61,8 +61,8 @@ class Learner:
                 life=saved.life,
                 born=saved.born,
                 sequence=saved.sequence,
-                in_flight=None if saved.in_flight is None else _upload(saved.in_flight),
-                waiting=tuple(map(_upload, saved.waiting)),
+                in_flight=None if saved.in_flight is None else wire.decode_upload(saved.in_flight),
+                waiting=tuple(map(wire.decode_upload, saved.waiting)),
             )
         except (InvalidMessage, ValueError) as error:
             raise InvalidState(str(error)) from error
@@ -113,10 +113,10 @@ class Learner:
 
         If others wait, it will be combined with them, so it is not rounded yet.
         """
-        estimate = float(self.policy.theta @ arm)
+        estimate = float(self.policy.theta.dot(arm))
         upload = self._agent.observe(arm, reward, pack=self.outbox.empty, estimate=estimate)
-        self.learned = self.learned.with_one(reward)
-        self.estimated = self.estimated.with_one(estimate, reward)
+        self.learned.add(reward)
+        self.estimated.add(estimate, reward)
         if upload is None and self.pending >= self.most:
             return self.flush()
         if upload is not None:
@@ -206,10 +206,3 @@ def warm_up(recipe: Recipe) -> None:
     for turn in range(recipe.parts.memory.capacity + 2):
         learner.observe(arms[turn % len(arms)], 1.0)
     recipe.parts.choice.choose(learner.policy, arms, 0, 0)
-
-
-def _upload(data: bytes) -> Upload:
-    message = wire.decode(data)
-    if not isinstance(message, Upload):
-        raise ValueError(f"a {type(message).__name__} where an upload was expected")
-    return message

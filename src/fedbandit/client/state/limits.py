@@ -13,7 +13,7 @@ _LOOSE = 1.0 + 1e-10
 
 def arm_fits(arm: Array, limits: wire.Limits | None) -> bool:
     """Say whether an arm is short enough."""
-    return limits is None or float(arm @ arm) <= _LOOSE * limits.arm_norm**2
+    return limits is None or bool(arm.dot(arm) <= _LOOSE * limits.arm_norm**2)
 
 
 def check_arm(arm: Array, limits: wire.Limits | None) -> None:

@@ -22,7 +22,7 @@ Pack = Callable[[Upload], Upload]
 Moved = Callable[[Sent, int, float], float]
 """Bounds the length of moment - sum of r x; ``Memory.moment_error`` does."""
 
-_LOOSE = 1.0 + 1e-9  # for rounding, as at the coordinator's door
+_LOOSE = 1.0 + 1e-9  # for rounding, as the coordinator's validation has it
 _SINGLE = 1e-6  # for a moment in float32
 
 

@@ -242,8 +242,9 @@ class Fsclb:
         measured in units of the rewards. Models and states from before rows were whole have
         ``rows="shrunk"`` and ``alpha=1.0``.
         ``budget``, the most bytes of a message, is by default what moment and bound take and 3.5 %
-        of a d x d matrix in float64. A new direction that no single coordinate shows is found if
-        the budget has room for as many rows as the arms of before have directions.
+        of a d x d matrix in float64, or twice what they take if that is more (d < 31). A new
+        direction that no single coordinate shows is found if the budget has room for as many rows
+        as the arms of before have directions.
         docs/departures.md lists what differs from the paper.
         """
         whole("dimension", dimension, least=1)

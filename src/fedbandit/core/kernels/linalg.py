@@ -46,7 +46,8 @@ def sketch_logdet(squares: Array, ridge: float, dimension: int) -> float:
 
 def sketch_solve(rows: Array, squares: Array, ridge: float, y: Array) -> Array:
     """Return (cI + S^T S)^{-1} y = (y - S^T ((S y) / (s + c))) / c. Cost O(k d)."""
-    return (y - ((rows @ y) / (squares + ridge)) @ rows) / ridge
+    solved: Array = (y - (rows.dot(y) / (squares + ridge)).dot(rows)) / ridge
+    return solved
 
 
 def sketch_squared_widths(rows: Array, squares: Array, ridge: float, arms: Array) -> Array:
@@ -119,12 +120,12 @@ def row_products(one: Array, other: Array) -> Array:
 
 def fits(x: Array, reward: float) -> bool:
     """Say whether an observation is small enough for its squares, see ``LARGEST``."""
-    return bool(x @ x * max(1.0, reward * reward) < LARGEST)
+    return bool(x.dot(x) * max(1.0, reward * reward) < LARGEST)
 
 
 def append_row_numpy(rows: Array, filled: int, moment: Array, x: Array, reward: float) -> float:
     """Do what ``append_row`` does, by numpy."""
-    square = float(x @ x)
+    square = float(x.dot(x))
     if not square * max(1.0, reward * reward) < LARGEST:
         return -1.0
     rows[filled] = x

@@ -12,13 +12,27 @@ It writes the chosen arms to ``chosen`` (B), the played arms to ``pending``, and
 widths. All of it is what ``choose`` and ``observe`` compute round by round, to the last bit.
 """
 
+from collections.abc import Callable
 from math import log1p
+from typing import Any
 
 import numpy as np
 
-from fedbandit.core.kernels.compiler import exact_kernel, kernel, kernel_or
-from fedbandit.core.kernels.linalg import Array, append_row
-from fedbandit.core.kernels.ucb import Integers, diagonal_ucb, gram_ucb, sketch_ucb
+from fedbandit.core.kernels.compiler import exact_kernel, kernel_or
+from fedbandit.core.kernels.linalg import LARGEST, Array, append_row
+from fedbandit.core.kernels.ucb import (
+    Integers,
+    diagonal_ucb,
+    diagonal_widths_numpy,
+    first_best_of_each,
+    gram_ucb,
+    gram_widths_numpy,
+    scores_numpy,
+    sketch_ucb,
+    sketch_widths_numpy,
+)
+
+_AHEAD = 32  # rounds that numpy plays at once; those after the last one played were in vain
 
 
 @exact_kernel
@@ -27,7 +41,61 @@ def raised(bound: float, squared_width: float, slack: float, square: float) -> f
     return bound + log1p(squared_width + slack * square)
 
 
-@kernel
+def by_numpy(widths_of: Callable[..., Array]) -> Callable[..., tuple[int, float]]:
+    """Return a loop that plays by numpy, ``_AHEAD`` rounds at once.
+
+    ``widths_of`` returns squared widths (B x K) of arms (B x K x d) and what else there is of V.
+    """
+
+    def play(
+        arms: Array,
+        rewards: Array,
+        theta: Array,
+        radius: float,
+        threshold: float,
+        chosen: Integers,
+        shown: Array,
+        widths: Array,
+        *rest: Any,
+    ) -> tuple[int, float]:
+        *reading, pending, filled, most, moment, bound, slack = rest
+        played, many, going = 0, min(len(arms), most - filled), True
+        while going and played < many:
+            ahead = arms[played : min(played + _AHEAD, many)]
+            squared = widths_of(ahead, *reading)
+            scores = scores_numpy(ahead, theta, radius, squared)
+            each, best = np.arange(len(ahead)), first_best_of_each(scores)
+            picked, paid = ahead[each, best], rewards[played + each, best]
+            wide, sound = squared[each, best].tolist(), np.isfinite(scores.sum(axis=1)).tolist()
+            count = 0
+            for x, reward, width, finite in zip(picked, paid.tolist(), wide, sound, strict=True):
+                square = float(x.dot(x))
+                going = finite and square * max(1.0, reward * reward) < LARGEST
+                if not going:
+                    break
+                count += 1
+                bound += log1p(width + slack * square)
+                going = bound <= threshold
+                if not going:
+                    break
+            if count:
+                pending[filled + played : filled + played + count] = picked[:count]
+                _add_in_turn(moment, paid[:count, None] * picked[:count])
+                chosen[played : played + count] = best[:count]
+                shown[:], widths[:] = ahead[count - 1], squared[count - 1]
+                played += count
+        return played, bound
+
+    return play
+
+
+def _add_in_turn(moment: Array, added: Array) -> None:
+    """Add rows (n x d) to the moment, one after the other, so that the bits are the same."""
+    added[0] += moment
+    moment[:] = np.add.accumulate(added)[-1]
+
+
+@kernel_or(by_numpy(sketch_widths_numpy))
 def play_sketch(
     arms: Array,
     rewards: Array,
@@ -62,7 +130,7 @@ def play_sketch(
     return min(len(arms), most - filled), bound
 
 
-@kernel
+@kernel_or(by_numpy(diagonal_widths_numpy))
 def play_diagonal(
     arms: Array,
     rewards: Array,
@@ -96,7 +164,7 @@ def play_diagonal(
     return min(len(arms), most - filled), bound
 
 
-@kernel
+@kernel_or(by_numpy(gram_widths_numpy))
 def play_gram(
     arms: Array,
     rewards: Array,

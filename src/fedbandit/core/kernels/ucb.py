@@ -6,6 +6,8 @@ the arms to ``shown`` and write x^T V^{-1} x of every arm to ``widths`` (K), for
 that follows.
 """
 
+from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
 from typing import Final
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.kernels.compiler import kernel, kernel_or
-from fedbandit.core.kernels.linalg import Array, row_products_numpy
+from fedbandit.core.kernels.linalg import Array, read_only
 
 Integers = NDArray[np.int64]
 
@@ -80,6 +82,67 @@ def keep(arms: Array, shown: Array, squared: Array, widths: Array) -> None:
             shown[k, i] = arms[k, i]
 
 
+def sketch_widths_numpy(arms: Array, rows: Array, squares: Array, ridge: float) -> Array:
+    """Return x^T (cI + S^T S)^{-1} x of arms (... x K x d), see ``sketch_ucb``."""
+    times = _product(arms)
+    projected = times(arms, rows.T)
+    projected *= projected
+    squared = times(arms * arms, _ones(arms.shape[-1]))
+    squared -= times(projected, 1.0 / (squares + ridge))
+    np.maximum(squared, 0.0, out=squared)
+    squared /= ridge
+    return squared
+
+
+def diagonal_widths_numpy(arms: Array, explained: Array, inverse: Array) -> Array:
+    """Return x^T V^{-1} x of arms (... x K x d), see ``diagonal_ucb``."""
+    times = _product(arms)
+    projected = times(arms, explained.T)
+    projected *= projected
+    squared = times(arms * arms, inverse)
+    squared -= times(projected, _ones(len(explained)))
+    return np.maximum(squared, 0.0, out=squared)
+
+
+def gram_widths_numpy(arms: Array, inverse: Array) -> Array:
+    """Return x^T V^{-1} x of arms (... x K x d), see ``gram_ucb``."""
+    times = _product(arms)
+    solved = times(arms, inverse)
+    solved *= arms
+    squared = times(solved, _ones(len(inverse)))
+    return np.maximum(squared, 0.0, out=squared)
+
+
+def scores_numpy(arms: Array, theta: Array, radius: float, squared: Array) -> Array:
+    """Return <theta, x> + beta |x|_{V^-1} of arms (... x K x d) with these squared widths."""
+    scores = np.sqrt(squared)
+    scores *= radius
+    scores += _product(arms)(arms, theta)
+    return scores
+
+
+def _product(arms: Array) -> Callable[[Array, Array], Array]:
+    """Return what multiplies the arms of one decision, or of each of several, by BLAS.
+
+    ``matmul`` does both, with the same bits; ``dot`` starts sooner.
+    """
+    return np.dot if arms.ndim == 2 else np.matmul
+
+
+@lru_cache(maxsize=64)
+def _ones(many: int) -> Array:
+    return read_only(np.ones(many))
+
+
+def _choose_numpy(
+    arms: Array, theta: Array, radius: float, squared: Array, shown: Array, widths: Array
+) -> int:
+    chosen = first_best_numpy(scores_numpy(arms, theta, radius, squared))
+    if chosen >= 0:
+        shown[:], widths[:] = arms, squared
+    return chosen
+
+
 def sketch_ucb_numpy(
     arms: Array,
     theta: Array,
@@ -91,13 +154,8 @@ def sketch_ucb_numpy(
     widths: Array,
 ) -> int:
     """Choose as ``sketch_ucb`` does, by numpy."""
-    projected = arms @ rows.T
-    explained = (projected * projected) @ (1.0 / (squares + ridge))
-    squared = np.maximum(row_products_numpy(arms, arms) - explained, 0.0) / ridge
-    chosen = first_best_numpy(arms @ theta + radius * np.sqrt(squared))
-    if chosen >= 0:
-        shown[:], widths[:] = arms, squared
-    return chosen
+    squared = sketch_widths_numpy(arms, rows, squares, ridge)
+    return _choose_numpy(arms, theta, radius, squared, shown, widths)
 
 
 @kernel_or(sketch_ucb_numpy)
@@ -144,12 +202,8 @@ def diagonal_ucb_numpy(
     widths: Array,
 ) -> int:
     """Choose as ``diagonal_ucb`` does, by numpy."""
-    projected = arms @ explained.T
-    squared = np.maximum((arms * arms) @ inverse - row_products_numpy(projected, projected), 0.0)
-    chosen = first_best_numpy(arms @ theta + radius * np.sqrt(squared))
-    if chosen >= 0:
-        shown[:], widths[:] = arms, squared
-    return chosen
+    squared = diagonal_widths_numpy(arms, explained, inverse)
+    return _choose_numpy(arms, theta, radius, squared, shown, widths)
 
 
 @kernel_or(diagonal_ucb_numpy)
@@ -187,11 +241,8 @@ def gram_ucb_numpy(
     arms: Array, theta: Array, radius: float, inverse: Array, shown: Array, widths: Array
 ) -> int:
     """Choose as ``gram_ucb`` does, by numpy."""
-    squared = np.maximum(row_products_numpy(arms @ inverse, arms), 0.0)
-    chosen = first_best_numpy(arms @ theta + radius * np.sqrt(squared))
-    if chosen >= 0:
-        shown[:], widths[:] = arms, squared
-    return chosen
+    squared = gram_widths_numpy(arms, inverse)
+    return _choose_numpy(arms, theta, radius, squared, shown, widths)
 
 
 @kernel_or(gram_ucb_numpy)

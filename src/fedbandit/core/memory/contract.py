@@ -222,7 +222,7 @@ class Memory(Protocol):
     def uploaded(
         self, statistics: Statistics, base: Base, carried: Array | None = None, /
     ) -> Statistics:
-        """Return statistics as an agent with this base sends them.
+        """Return statistics as an agent with this base sends them; rounded ones as they are.
 
         ``carried`` is to be subtracted from the moment (``Pending.carried``).
         """

@@ -72,7 +72,7 @@ def lean_budget(dimension: int, *, share: float = 0.035) -> int:
     """Return the default ``budget`` of ``FSCLB.lean``, in bytes per message.
 
     It has room for the moment in float32, a byte a coordinate for the bound, and for rows that take
-    ``share`` of a d x d matrix in float64, but at least three rows of 12 bits a number.
+    ``share`` of a d x d matrix in float64, or as much as all the rest if that is more (d < 31).
     """
-    rows = max(int(share * 8 * dimension * dimension), 3 * (int(1.5 * dimension) + 2))
-    return message_bytes(dimension) + rows
+    rest = message_bytes(dimension)
+    return rest + max(int(share * 8 * dimension * dimension), rest)

@@ -120,8 +120,11 @@ class SketchMemory:
     ) -> Statistics:
         """Return the statistics rounded to ``width`` (the moment to float32); float64 as it is.
 
-        ``cut`` is counted up if theta' is longer than ``longest``.
+        ``cut`` is counted up if theta' is longer than ``longest``. Those that are rounded already
+        are returned as they are.
         """
+        if isinstance(statistics.summary, Narrow):
+            return statistics
         reference = base.reference
         if reference is not None and reference is not base.theta:
             statistics = replace(statistics, cut=statistics.cut + 1)

@@ -25,7 +25,7 @@ _SAFE, _SLIP = 1.0 + 1e-9, 1e-15  # for the rounding of the bound's own arithmet
 
 
 @dataclass(frozen=True, slots=True)
-class Codes:
+class TriangleCodes:
     """How a number from -1 to 1 is written: ``top`` times it, as ``dtype``.
 
     ``unit`` bounds the rounding error of such a number.
@@ -37,10 +37,10 @@ class Codes:
 
 
 TRIANGLE_CODES: Final = {
-    "float64": Codes("<f8", 1.0, 0.0),
-    "float32": Codes("<f4", 1.0, 2.0**-25),
-    "float16": Codes("<f2", 1.0, 2.0**-12),
-    "int8": Codes("|i1", 127.0, 1.0 / 254.0),
+    "float64": TriangleCodes("<f8", 1.0, 0.0),
+    "float32": TriangleCodes("<f4", 1.0, 2.0**-25),
+    "float16": TriangleCodes("<f2", 1.0, 2.0**-12),
+    "int8": TriangleCodes("|i1", 127.0, 1.0 / 254.0),
 }
 """The widths by name."""
 
@@ -103,9 +103,8 @@ class Triangle:
     def room(self) -> float:
         """The share by which rounding may have enlarged the trace; ``shed`` is at most twice that.
 
-        The share is of the trace. An entry of N is at most u = ``Codes.unit``, so raised is at most
-        u (d - 1), and g_i at most 1 + 2^-20 times a_ii. The result allows for three roundings. It
-        is 0 in float64.
+        An entry of N is at most u = ``TriangleCodes.unit``, so raised is at most u (d - 1), and g_i
+        at most 1 + 2^-20 times a_ii. The result allows for three roundings. It is 0 in float64.
         """
         if self.width == EXACT:
             return 0.0

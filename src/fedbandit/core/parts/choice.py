@@ -1,4 +1,4 @@
-"""Rules for choosing an arm: UCB, and uniformly at random; ``drawn.py`` has those that draw both.
+"""Rules for choosing an arm: UCB, and uniformly at random. ``drawn.py`` has Thompson and Mixed.
 
 A choice is a pure function of the policy, the arms, the agent and the number of the decision. So it
 needs no lock, and a restored agent makes the choices that it would have made.

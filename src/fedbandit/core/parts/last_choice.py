@@ -55,7 +55,7 @@ class LastChoice:
                 return x, chosen.squared_widths.item(arm)
         else:
             x = checked_arm(arm, dimension)
-        return x, float(policy.reading.squared_widths(x[None])[0])
+        return x, max(0.0, float(x.dot(policy.reading.solve(x))))
 
     def state(self, policy: Policy, dimension: int) -> State:
         """Return the arms, and their squared widths if they are those of ``policy``."""

@@ -9,7 +9,10 @@ class Trigger(Protocol):
     """A threshold on log det(base + pending) - log det(base)."""
 
     def threshold(self, count: int, /) -> float:
-        """Return the threshold for ``count`` pending observations."""
+        """Return the threshold for ``count`` pending observations, 0 or more.
+
+        Infinity for no upload; below 0, -1 for example, for one at any growth.
+        """
         ...
 
 

@@ -5,9 +5,9 @@ one's own nor data files. A worker that dies costs the work it had: dask and ray
 another one.
 """
 
-import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import cloudpickle
@@ -43,7 +43,8 @@ def done_by_worker(sent: bytes) -> Any:
 
 
 def _on_dask(sent: Sequence[bytes], workers: int, address: str | None) -> Iterator[Any]:
-    distributed = _imported("distributed", "dask")
+    with _extra("dask", "distributed"):
+        import distributed
     cluster = None if address else _local_dask(distributed, workers)
     client = distributed.Client(address or cluster)
     try:
@@ -69,7 +70,8 @@ def _local_dask(distributed: Any, workers: int) -> Any:
 
 
 def _on_ray(sent: Sequence[bytes], workers: int, address: str | None) -> Iterator[Any]:
-    ray = _imported("ray", "ray")
+    with _extra("ray", "ray"):
+        import ray
     local = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     ray.init(address=address, log_to_driver=False, **({} if address else local))
     try:
@@ -98,11 +100,13 @@ ENGINES: Mapping[str, Callable[[Sequence[bytes], int, str | None], Iterator[Any]
 }
 
 
-def _imported(module: str, extra: str) -> Any:
+@contextmanager
+def _extra(extra: str, package: str) -> Iterator[None]:
+    """Say which extra to install if a package cannot be imported."""
     try:
-        return importlib.import_module(module)
+        yield
     except ModuleNotFoundError as error:
-        raise missing_extra(module, extra, f"fedbandit run --backend {extra}") from error
+        raise missing_extra(package, extra, f"fedbandit run --backend {extra}") from error
 
 
 def _given_up(backend: str) -> LocalError:

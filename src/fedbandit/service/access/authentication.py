@@ -12,7 +12,7 @@ from fedbandit.service.refusal import too_many, unauthorised
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store, Token
 from fedbandit.service.tokens import bearer_in, certificate_digest, digest_of, opens
-from fedbandit.web.guests import Guest
+from fedbandit.web.connections import Connection
 
 T = TypeVar("T")
 _REMEMBERED = 20_000
@@ -53,23 +53,23 @@ class Authentication:
         agent: str | None,
         asked_again: bool = False,
         session: bool = False,
-        guest: Guest | None = None,
+        connection: Connection | None = None,
     ) -> bytes | None:
         """Raise Refusal unless a token or certificate opens this agent of this model.
 
         Returns its digest; None if no tokens are asked for. With ``asked_again``, one that was good
         once for these names will do: the store is asked again before anything is changed or
         revealed. ``session``: of admins' tokens, that of a session at the board, which is good for
-        nothing else. ``guest`` is the connection: it may have shown a certificate, is cut off first
-        while it waits to be refused, and has an address that is refused with 429 if it has been
-        refused with 401 too often.
+        nothing else. ``connection``: it may have shown a certificate, is cut off first while it
+        waits to be refused, and has an address that is refused with 429 if it has been refused with
+        401 too often.
 
         A refusal takes ``refusal_seconds`` and a look into the store, whatever was found or
         remembered, so that its time reveals nothing.
         """
         if self._settings.open:
             return None
-        began, digest = time.monotonic(), _digest(secret, guest)
+        began, digest = time.monotonic(), _digest(secret, connection)
         if asked_again and self._admitted.get(digest) == (model, agent):
             self._used[digest] = time.time()
             return digest
@@ -80,7 +80,7 @@ class Authentication:
             if not what(token):
                 if token is None or token.is_over(time.time()):
                     self._admitted.pop(digest, None)
-                await self._refuse(began, guest, admin=model is None)
+                await self._refuse(began, connection, admin=model is None)
         if len(self._admitted) >= _REMEMBERED:
             self._admitted.clear()
         self._admitted[digest] = (model, agent)
@@ -88,14 +88,14 @@ class Authentication:
         return digest
 
     async def admit_to_enrol(
-        self, secret: str, *, model: str, agent: str, guest: Guest | None
+        self, secret: str, *, model: str, agent: str, connection: Connection | None
     ) -> Token:
         """Return the code or token with which an agent asks for a token; raise Refusal if none."""
-        began, digest = time.monotonic(), _digest(secret, guest)
+        began, digest = time.monotonic(), _digest(secret, connection)
         token = await self._read(digest)
         named = token is not None and (token.model, token.agent) == (model, agent)
         if token is None or not named or token.is_over(time.time()):
-            await self._refuse(began, guest)
+            await self._refuse(began, connection)
             raise unauthorised()
         return token
 
@@ -112,9 +112,9 @@ class Authentication:
             self.forget(digest)
             raise unauthorised()
 
-    async def start_session(self, secret: str, guest: Guest | None) -> str:
+    async def start_session(self, secret: str, connection: Connection | None) -> str:
         """Return the secret of a new session of an admin's token; raise Refusal if it is none."""
-        digest = await self.admit(secret, model=None, agent=None, guest=guest)
+        digest = await self.admit(secret, model=None, agent=None, connection=connection)
         token = None if digest is None else self._remembered(digest) or await self._read(digest)
         if token is None:
             raise unauthorised(admin=True)
@@ -122,7 +122,7 @@ class Authentication:
         await self._ask(lambda: keep_session(self._store, made))
         return cookie
 
-    async def admit_session(self, cookie: str, guest: Guest | None) -> None:
+    async def admit_session(self, cookie: str, connection: Connection | None) -> None:
         """Raise Refusal (401) unless a cookie is of a session whose admin's token is still good.
 
         A token that was revoked, or is over, ends its sessions within ``remember_seconds``. Wrong
@@ -130,7 +130,7 @@ class Authentication:
         """
         if self._settings.open:
             return
-        session = await self._session(cookie, guest)
+        session = await self._session(cookie, connection)
         parent = await self._token_named(parent_of(session) or "")
         if parent is None or not opens(parent, parent.digest, model=None, agent=None):
             self.forget(session.digest)
@@ -143,11 +143,13 @@ class Authentication:
             await self._ask(lambda: end_session(self._store, token))
             self.forget(token.digest)
 
-    async def _session(self, cookie: str, guest: Guest | None) -> Token:
+    async def _session(self, cookie: str, connection: Connection | None) -> Token:
         """Return the token of a session; raise Refusal if a cookie is of none."""
         digest = None
         if cookie:
-            digest = await self.admit(cookie, model=None, agent=None, session=True, guest=guest)
+            digest = await self.admit(
+                cookie, model=None, agent=None, session=True, connection=connection
+            )
         token = None if digest is None else self._remembered(digest) or await self._read(digest)
         if token is None:
             raise unauthorised(admin=True)
@@ -177,11 +179,13 @@ class Authentication:
         used, self._used = self._used, {}
         return used
 
-    async def _refuse(self, began: float, guest: Guest | None, *, admin: bool = False) -> None:
-        if guest is not None:
-            guest.refuse()
+    async def _refuse(
+        self, began: float, connection: Connection | None, *, admin: bool = False
+    ) -> None:
+        if connection is not None:
+            connection.refuse()
         await asyncio.sleep(began + self._settings.refusal_seconds - time.monotonic())
-        if guest is not None and not self._attempts.allow(guest.address):
+        if connection is not None and not self._attempts.allow(connection.address):
             message = "too many tokens from this address were wrong"
             raise too_many("authorization", message, closes=True)
         raise unauthorised(admin=admin)
@@ -233,8 +237,8 @@ def _found(store: Store, digests: Sequence[bytes]) -> list[Token | None]:
     return [store.token(digest) for digest in digests]
 
 
-def _digest(secret: str, guest: Guest | None) -> bytes:
+def _digest(secret: str, connection: Connection | None) -> bytes:
     """Return the digest of what a request shows: its token, or else its certificate."""
-    if not secret and guest is not None and guest.certificate is not None:
-        return certificate_digest(guest.certificate)
+    if not secret and connection is not None and connection.certificate is not None:
+        return certificate_digest(connection.certificate)
     return digest_of(secret)

@@ -12,6 +12,7 @@ from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.service.bookkeeping.progress import Progress
 
 _ANY = "0" * 16  # in place of a fingerprint
+_LARGEST_MADE = 256  # dimensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +39,21 @@ def savings_of(progress: Progress, *, dimension: int) -> Savings:
     It is told for as many syncs, copies included, and as many joins; FedLinUCB might sync more or
     less often.
     """
-    up, down = _message_bytes(dimension)
+    up, down = fedlinucb_bytes(dimension)
     syncs, joins = progress.uploads + progress.copies, progress.joins
     return Savings(progress.received + progress.sent, syncs * (up + down) + joins * down)
 
 
 @cache
-def _message_bytes(dimension: int) -> tuple[int, int]:
-    """Return the bytes of a sync and of its answer."""
-    up, down = _measured(1)
-    matrix = wire.WIDTH * (dimension * dimension + dimension - 2)
-    return up + matrix, down + matrix
+def fedlinucb_bytes(dimension: int) -> tuple[int, int]:
+    """Return the bytes of a sync of FedLinUCB and of its answer.
+
+    Messages of at most 256 dimensions are made and measured; longer ones have so many more numbers.
+    """
+    made = min(dimension, _LARGEST_MADE)
+    up, down = _measured(made)
+    longer = wire.WIDTH * (dimension * (dimension + 1) - made * (made + 1))
+    return up + longer, down + longer
 
 
 def _measured(d: int) -> tuple[int, int]:

@@ -47,7 +47,7 @@ def overview(store: Store) -> list[View]:
 def _card(store: Store, model: Model) -> View:
     periods = store.periods(model.name)
     agents = store.agents(model.name)
-    points = _points(periods, "all", time.time())
+    points = points_of(periods, "all", time.time())
     return {
         **_head(model, periods),
         "agents": len(agents),
@@ -66,7 +66,7 @@ def model_view(store: Store, name: str, shown: Range) -> View:
     return {
         **_head(model, periods),
         "range": shown,
-        "points": _points(periods, shown, now),
+        "points": points_of(periods, shown, now),
         "totals": _totals(total, recipe.dimension),
         "theta": _theta(server.theta, periods, now),
         "spectrum": spectrum_of(server.summary),
@@ -130,7 +130,7 @@ def _theta(theta: Any, periods: Sequence[Period], now: float) -> View:
     }
 
 
-def _points(periods: Sequence[Period], shown: Range, now: float) -> View:
+def points_of(periods: Sequence[Period], shown: Range, now: float) -> View:
     """Return the lines of a model's charts; where a period has no rewards, an average is None.
 
     ``step`` is the length of a period that a point stands for, in seconds.

@@ -27,7 +27,7 @@ from fedbandit.service.tokens import bearer
 from fedbandit.terms import NAME_RULE, is_name
 from fedbandit.web import gate
 from fedbandit.web.docs_page import docs_routes
-from fedbandit.web.gate import guest_of
+from fedbandit.web.gate import connection_of
 
 _AGENT = "/v1/models/{model}/agents/{agent}"
 _DRAINED = 2**20  # of a body that is refused, to let its sender read the answer
@@ -153,13 +153,13 @@ class _Endpoints:
 
     async def token(self, request: Request) -> Response:
         """Exchange an enrolment code, or a token, for a token whose digest the agent sends."""
-        coordinator, guest = self.coordinator, guest_of(request.scope)
+        coordinator, connection = self.coordinator, connection_of(request.scope)
         model, agent = request.path_params["model"], request.path_params["agent"]
         if coordinator.settings.open:
             raise Refusal(HTTPStatus.NOT_FOUND, "path", "no tokens are asked for here")
         secret = bearer(_header(request, b"authorization"))
         given = await coordinator.authentication.admit_to_enrol(
-            secret, model=model, agent=agent, guest=guest
+            secret, model=model, agent=agent, connection=connection
         )
         body = await self._body(request, _DIGEST_DIGITS)
         if not re.fullmatch(b"[0-9a-f]{64}", body):
@@ -181,8 +181,10 @@ class _Endpoints:
     async def metrics(self, request: Request) -> Response:
         """Show the metrics, to admins."""
         secret = bearer(_header(request, b"authorization"))
-        guest = guest_of(request.scope)
-        await self.coordinator.authentication.admit(secret, model=None, agent=None, guest=guest)
+        connection = connection_of(request.scope)
+        await self.coordinator.authentication.admit(
+            secret, model=None, agent=None, connection=connection
+        )
         gate.admit(request.scope)
         return Response(await self.coordinator.metrics_text(), media_type=CONTENT_TYPE)
 
@@ -229,7 +231,11 @@ class _Endpoints:
         model, agent = request.path_params["model"], request.path_params["agent"]
         secret = bearer(_header(request, b"authorization"))
         token = await self.coordinator.authentication.admit(
-            secret, model=model, agent=agent, asked_again=asked_again, guest=guest_of(request.scope)
+            secret,
+            model=model,
+            agent=agent,
+            asked_again=asked_again,
+            connection=connection_of(request.scope),
         )
         if token is not None:
             gate.admit(request.scope)

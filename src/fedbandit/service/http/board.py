@@ -22,7 +22,7 @@ from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.refusal import Refusal, not_now
 from fedbandit.service.tokens import bearer, digest_of
 from fedbandit.web import gate
-from fedbandit.web.gate import guest_of
+from fedbandit.web.gate import connection_of
 
 PAGE_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -87,7 +87,7 @@ class _Pages:
         secret = (await _form(request)).get("token", [""])[0].strip()
         try:
             cookie = await self._coordinator.authentication.start_session(
-                secret, guest_of(request.scope)
+                secret, connection_of(request.scope)
             )
         except Refusal as refusal:
             self._note_refused(request, refusal)
@@ -189,11 +189,14 @@ class _Pages:
     async def _admit(self, request: Request) -> None:
         """Raise Refusal unless a request has a session, or an admin's token as programs send it."""
         known = self._coordinator.authentication
-        secret, guest = bearer(request.headers.get("authorization", "")), guest_of(request.scope)
+        secret, connection = (
+            bearer(request.headers.get("authorization", "")),
+            connection_of(request.scope),
+        )
         if secret:
-            await known.admit(secret, model=None, agent=None, guest=guest)
+            await known.admit(secret, model=None, agent=None, connection=connection)
         else:
-            await known.admit_session(_cookie(request), guest)
+            await known.admit_session(_cookie(request), connection)
         gate.admit(request.scope)
 
 

@@ -25,7 +25,7 @@ class Batch(Generic[T]):
 class MergeQueue(Generic[T]):
     """Syncs that wait, by model. Any thread may use it.
 
-    A sync is queued with a ticket, by which whoever has the batch knows where its outcome goes.
+    A sync is queued with a ticket, which says where the outcome goes once its batch is merged.
     """
 
     def __init__(self) -> None:

@@ -25,9 +25,9 @@ from threadpoolctl import threadpool_limits
 from fedbandit.errors import LocalError, StoreError
 from fedbandit.service.merging.batch import StoreMerger
 from fedbandit.service.merging.link import Question, framed_reply, questions
+from fedbandit.service.merging.precompile import precompile
 from fedbandit.service.merging.queue import Batch, MergeQueue
 from fedbandit.service.merging.sync import MergeFailed, ModelGone, ModelRef, Outcome, SyncRequest
-from fedbandit.service.merging.warm_up import merge_once
 from fedbandit.service.storage.opening import open_store
 
 Reply = list[Outcome] | Exception | None
@@ -44,7 +44,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
-    merge_once()
+    precompile()
     with socket.socket(fileno=sys.stdin.fileno()) as link, threadpool_limits(limits=1):
         _Worker(link).run()
 

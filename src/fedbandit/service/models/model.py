@@ -14,7 +14,6 @@ from fedbandit.core.identity import is_of_version_1, params_1, told_params
 from fedbandit.core.memory.contract import Sent
 from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.summary import Sketch
-from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.errors import (
@@ -94,9 +93,7 @@ def server_at(recipe: Recipe, state: bytes) -> Server:
     """Return the server that stored bytes are the state of; it goes on bit for bit."""
     server = recipe.server()
     try:
-        download = wire.decode(state)
-        if not isinstance(download, Download):
-            raise InvalidState(_broken_state(f"a {type(download).__name__}"))
+        download = wire.decode_download(state)
         recipe.parts.memory.check(download.statistics)
     except InvalidMessage as error:
         raise InvalidState(_broken_state(str(error))) from error

@@ -24,7 +24,7 @@ from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base, Statistics
-from fedbandit.errors import DataError, InvalidState, unknown
+from fedbandit.errors import DataError, InvalidMessage, InvalidState, unknown
 from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.bookkeeping.history import (
     LOOSE,
@@ -340,9 +340,11 @@ def _part(agent: str, version: int, statistics: Statistics) -> Part:
 
 
 def _read(part: Part) -> Statistics:
-    message = wire.decode(part.data)
-    if not isinstance(message, Download):
-        raise InvalidState(f"A part of {part.agent!r} cannot be read. Restore a backup.")
+    try:
+        message = wire.decode_download(part.data)
+    except InvalidMessage as error:
+        fix = "Restore a backup."
+        raise InvalidState(f"A part of {part.agent!r} cannot be read ({error}). {fix}") from error
     summary = message.statistics.summary
     if not isinstance(summary, LossyGram):
         return message.statistics

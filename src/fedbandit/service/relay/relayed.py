@@ -24,8 +24,6 @@ from fedbandit import wire
 from fedbandit.client.state.outbox import Outbox
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.kernels.ucb import exceeds
-from fedbandit.core.memory.lossy.fitted import Fitted
-from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Base, Statistics
@@ -126,8 +124,6 @@ class Relayed:
         base = Base(self.base, memory)
 
         def rounded(upload: Upload) -> Upload:
-            if isinstance(upload.summary, Narrow | Fitted):  # it was in flight in another life
-                return upload
             return Upload(0, memory.uploaded(upload.statistics, base))
 
         return self._knowing(recipe, outbox=self.outbox.next_in_flight(rounded))
@@ -203,11 +199,9 @@ def read_relayed(recipe: Recipe, stored: Relaying) -> Relayed:
     """Return what was ``stored``; raise InvalidState if it cannot be read."""
     try:
         box = msgspec.msgpack.decode(stored.outbox, type=_Outbox)
-        base = wire.decode(stored.base)
-        flying = None if box.in_flight is None else _upload(box.in_flight)
-        waiting = tuple(map(_upload, box.waiting))
-        if not isinstance(base, Download):
-            raise ValueError(f"a {type(base).__name__} where a download was expected")
+        base = wire.decode_download(stored.base)
+        flying = None if box.in_flight is None else wire.decode_upload(box.in_flight)
+        waiting = tuple(map(wire.decode_upload, box.waiting))
         for each in (base, *waiting, *(() if flying is None else (flying,))):
             recipe.parts.memory.check(each.statistics)
     except (InvalidMessage, ValueError) as error:  # msgspec's errors are ValueErrors
@@ -224,10 +218,3 @@ def read_relayed(recipe: Recipe, stored: Relaying) -> Relayed:
         most=box.most,
         logdet=box.logdet,
     )
-
-
-def _upload(data: bytes) -> Upload:
-    message = wire.decode(data)
-    if not isinstance(message, Upload):
-        raise ValueError(f"a {type(message).__name__} where an upload was expected")
-    return message

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from fedbandit import wire
-from fedbandit.client.state.agent_state import SyncRequest
+from fedbandit.client.state.agent_state import OutgoingSync
 from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
@@ -74,7 +74,7 @@ class RelaySender:
             self._all, self._due, self._all_at = True, True, now + self._wait
         return self._all_at - now
 
-    def next_request(self) -> SyncRequest | None:
+    def next_request(self) -> OutgoingSync | None:
         """Put an upload in flight if one is due and none is; return the request, or None.
 
         Taking it from what waits and putting it in flight is one transaction, and it has ended
@@ -100,7 +100,7 @@ class RelaySender:
         fingerprint = wire.fingerprint(self._recipe)
         told = told_above(locked.model, self._store.shadows(self._model))
         sync = wire.Sync(fingerprint, box.life, box.sequence, upload, box.born or 0, shadow=told)
-        return SyncRequest(sync.sequence, wire.encode_sync(sync), new)
+        return OutgoingSync(sync.sequence, wire.encode_sync(sync), new)
 
     def acknowledge(self, answer: wire.Synced) -> None:
         """Replace the base by the download in the answer, and drop the upload in flight."""

@@ -38,7 +38,7 @@ CARRIED: Final = 4.0
 _FAINT = 0.02  # rows that add less than this share of the ridge to the bound are not sent
 _LARGEST = 1e75  # entry of a row; squares, in matrices and bounds, are below that of this
 _MOST_ROUNDINGS = 4
-_UNSEEN = 1e-9  # of the trace, that rounding may hide; the door allows for as much
+_UNSEEN = 1e-9  # of the trace, that rounding may hide; validation allows for as much
 _ROUNDING = 1e-12  # of the moment: a correction as short is no correction
 
 
@@ -110,7 +110,10 @@ class LossyMemory:
         """Return the statistics cut to the size of a message, rounded, and corrected.
 
         The correction, ``carried`` included, is cut to what ``moment_error`` and ``carried`` state.
+        Statistics that are rounded already are returned as they are.
         """
+        if isinstance(statistics.summary, Fitted):
+            return statistics
         whole: LossyRows = statistics.summary
         trace = float(np.vdot(whole.rows, whole.rows)) + whole.lost
         charge = upload_charge(trace, trace + _trace(base.statistics.summary), self.ridge)

@@ -14,7 +14,7 @@ from fedbandit.service.models.model import Served, new_model, server_at
 from fedbandit.service.validation.upload import check_sync
 
 
-def merge_once() -> None:
+def precompile() -> None:
     """Merge uploads of each kind as they come over the wire, and answer one who joins.
 
     They have rows enough for a sketch to shrink. Costs seconds where nothing was compiled on this

@@ -1,12 +1,12 @@
-"""Who is connected to a server, whose turn it is, and who has to go when another one comes.
+"""The open connections of a server: which is served next, and which is cut off for another one.
 
-A connection is *waiting* from accept until a whole request has come, and costs next to nothing. Its
-turn comes with those of other addresses in rotation. Then it is a *newcomer*, being served, until a
-request of it was admitted, which takes a token where tokens are asked for; from then on it is
-*known*. Strangers hold places of the first two kinds alone. Where all are taken, the one that
-deserves its place least is cut off: of the address that has most of them, one that is silent, that
-will be refused, or that came first. An address that one was admitted from is *expected*: every
-second turn is for those, so that agents come back beside a flood from many other addresses.
+A connection is *waiting* from accept until a whole request has come and it is served. Addresses are
+served in rotation. A connection that is served is a *newcomer* until one of its requests is
+admitted, which takes a token where tokens are asked for; from then on it is *known*. So a client
+without a token holds places of the first two kinds only. If all places of a kind are taken, one
+connection is cut off: of the address that has most of them, one that is silent, or that will be
+refused, or that came first. An address that a connection was admitted from is *expected*. Every
+second turn goes to expected addresses, so that agents are served during a flood from many others.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _EXPECTED, _SHARED = 10_000, 8  # addresses, and how many connections of one cou
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class ConnectionBounds:
     """How many connections there may be.
 
     ``connections``: newcomers and known ones. ``newcomers``, and of those ``per_address``.
@@ -38,7 +38,7 @@ class Bounds:
     at_once: int = 32
 
 
-BOUNDS: Final = Bounds()
+BOUNDS: Final = ConnectionBounds()
 
 
 def _nothing() -> None:
@@ -46,7 +46,7 @@ def _nothing() -> None:
 
 
 @dataclass(slots=True, eq=False)
-class Guest:
+class Connection:
     """One connection.
 
     ``since``: when it was accepted, or when its last request came or was answered. ``cut`` ends it
@@ -82,11 +82,11 @@ class Guest:
         if self.refused and self.answering is not None:
             self.answering.cancel()
 
-    def deserves(self, now: float) -> int | None:
-        """Return how much a newcomer deserves its place; None if it may not be cut off.
+    def rank(self, now: float) -> int | None:
+        """Return a newcomer's rank, by which the lowest is cut off; None if it may not be.
 
-        Nothing if it is sent away; little if its request goes on and on, since it may not read its
-        answer; most while the head of its request, or TLS, is on its way.
+        0 if it will be refused; 1 if its request takes long, since it may not read its answer; 2
+        while the head of its request, or TLS, is on its way.
         """
         if self.refused:
             return 0
@@ -95,18 +95,18 @@ class Guest:
         return None if now - self.since < _PATIENCE else 1
 
 
-class Guests:
+class Connections:
     """Counts connections, makes room and gives turns. For one thread, that of the event loop."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ConnectionBounds) -> None:
         self.bounds = bounds
         self.cut = 0
         self._silent, self._newcomers = _ByAddress(), _ByAddress()
         self._ready, self._ready_expected = _ByAddress(), _ByAddress()
         self._expected: OrderedDict[str, None] = OrderedDict()  # the longest unused first
         self._expected_next = False
-        self._turns: set[Guest] = set()
-        self._known: OrderedDict[Guest, None] = OrderedDict()  # the longest unused first
+        self._turns: set[Connection] = set()
+        self._known: OrderedDict[Connection, None] = OrderedDict()  # the longest unused first
 
     def __len__(self) -> int:
         return len(self._newcomers) + len(self._known)
@@ -121,21 +121,21 @@ class Guests:
         """How many are served and have not been admitted yet."""
         return len(self._newcomers)
 
-    def everybody(self) -> list[Guest]:
-        """Return all of them."""
+    def current(self) -> list[Connection]:
+        """Return all that are open."""
         return [*self._known, *self._newcomers, *self._waiting()]
 
-    def enter(self, guest: Guest) -> None:
+    def enter(self, connection: Connection) -> None:
         """Let a connection wait, at the cost of another if there are too many."""
         if self.waiting >= self.bounds.waiting:
             self._cut(self._least_waiting())
-        self._silent.add(guest)
+        self._silent.add(connection)
 
-    def is_ready(self, guest: Guest) -> None:
+    def is_ready(self, connection: Connection) -> None:
         """Put a waiting connection, whose request has come, behind others of its address."""
-        if self._silent.discard(guest):
-            guest.expected = guest.address in self._expected
-            (self._ready_expected if guest.expected else self._ready).add(guest)
+        if self._silent.discard(connection):
+            connection.expected = connection.address in self._expected
+            (self._ready_expected if connection.expected else self._ready).add(connection)
 
     def give_turns(self, now: float) -> None:
         """Have those served that are ready, address by address, as many as may be at once.
@@ -153,52 +153,52 @@ class Guests:
         """Have the first one served for which there is a place; return whether there is one."""
         return any(self.serve(queue.next_in_rotation(), now) for _ in range(len(queue.groups)))
 
-    def serve(self, guest: Guest, now: float) -> bool:
+    def serve(self, connection: Connection, now: float) -> bool:
         """Have one served that is ready, out of turn; return False if there is no place for it."""
-        if not self._make_room(guest.address, now):
+        if not self._make_room(connection.address, now):
             return False
-        if not self._ready.discard(guest):
-            self._ready_expected.discard(guest)
-        self._newcomers.add(guest)
-        self._turns.add(guest)
-        guest.serve()
+        if not self._ready.discard(connection):
+            self._ready_expected.discard(connection)
+        self._newcomers.add(connection)
+        self._turns.add(connection)
+        connection.serve()
         return True
 
-    def end_turn(self, guest: Guest) -> None:
-        """Note that a newcomer keeps nobody waiting any more."""
-        self._turns.discard(guest)
+    def end_turn(self, connection: Connection) -> None:
+        """Note that other newcomers need not wait for this one any more."""
+        self._turns.discard(connection)
 
     def has_room(self, now: float) -> bool:
         """Return whether another newcomer, from an address of its own, could be served."""
         return self._fits("") or self._least_newcomer("", now) is not None
 
-    def admit(self, guest: Guest) -> None:
+    def admit(self, connection: Connection) -> None:
         """Take a newcomer for known from now on."""
-        if self._newcomers.discard(guest):
-            self.end_turn(guest)
-            guest.known = True
-            self._known[guest] = None
-            self._expect(guest.address)
-            guest.admitted()
+        if self._newcomers.discard(connection):
+            self.end_turn(connection)
+            connection.known = True
+            self._known[connection] = None
+            self._expect(connection.address)
+            connection.admitted()
 
-    def used(self, guest: Guest) -> None:
+    def used(self, connection: Connection) -> None:
         """Note that a connection was of use just now."""
-        if guest in self._known:
-            self._known.move_to_end(guest)
+        if connection in self._known:
+            self._known.move_to_end(connection)
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, connection: Connection) -> None:
         """Remove a connection that has ended."""
-        self.end_turn(guest)
-        self._known.pop(guest, None)
+        self.end_turn(connection)
+        self._known.pop(connection, None)
         for group in (self._newcomers, self._ready, self._ready_expected, self._silent):
-            group.discard(guest)
+            group.discard(connection)
 
     def cut_waiting(self) -> None:
         """Cut off all that wait."""
-        for guest in self._waiting():
-            self._cut(guest)
+        for connection in self._waiting():
+            self._cut(connection)
 
-    def _waiting(self) -> list[Guest]:
+    def _waiting(self) -> list[Connection]:
         return [*self._ready, *self._ready_expected, *self._silent]
 
     def _expect(self, address: str) -> None:
@@ -211,11 +211,11 @@ class Guests:
         """Return what connections of an address count: several agents may share an expected one."""
         return number / _SHARED if address in self._expected else number
 
-    def _least_waiting(self) -> Guest:
-        """Return who has to go for another that comes: of the address with most, a silent one.
+    def _least_waiting(self) -> Connection:
+        """Return the one to cut off for another that comes: of the address with most, a silent one.
 
-        Where silent ones went first whatever their address, one that asks in thousands cut off all
-        others before their requests had come.
+        If silent ones of any address went first, one address with thousands of requests would cut
+        off all others before their requests have come.
         """
         silent, ready, expected = (
             queue.groups for queue in (self._silent, self._ready, self._ready_expected)
@@ -229,7 +229,7 @@ class Guests:
         fullest = max(chain.from_iterable(looked_at), key=size)
         return next(iter(silent.get(fullest) or ready.get(fullest) or expected[fullest]))
 
-    def _largest_first(self) -> list[dict[Guest, None]]:
+    def _largest_first(self) -> list[dict[Connection, None]]:
         """Return newcomers by address, those with most first; expected ones weigh less."""
         groups = self._newcomers.groups
 
@@ -253,13 +253,13 @@ class Guests:
             and len(self._newcomers.groups.get(address, ())) < self.bounds.per_address
         )
 
-    def _cut(self, guest: Guest) -> None:
-        self.leave(guest)
+    def _cut(self, connection: Connection) -> None:
+        self.leave(connection)
         self.cut += 1
-        guest.cut()
+        connection.cut()
 
-    def _least_newcomer(self, address: str, now: float) -> Guest | None:
-        """Return who has to go for a newcomer from an address; None if all have to stay.
+    def _least_newcomer(self, address: str, now: float) -> Connection | None:
+        """Return the one to cut off for a newcomer from an address; None if all have to stay.
 
         One from the same address if that has as many as it may have; else one from the address with
         the most; and where known ones take all places, one of those.
@@ -271,7 +271,7 @@ class Guests:
             if (found := _least(group, now)) is not None:
                 return found
         if len(self._newcomers) < self.bounds.newcomers:
-            return next((guest for guest in self._known if not guest.busy), None)
+            return next((connection for connection in self._known if not connection.busy), None)
         return None
 
 
@@ -279,45 +279,45 @@ class _ByAddress:
     """Connections by their address, each group in the order in which they came."""
 
     def __init__(self) -> None:
-        self.groups: OrderedDict[str, dict[Guest, None]] = OrderedDict()
+        self.groups: OrderedDict[str, dict[Connection, None]] = OrderedDict()
         self._number = 0
 
     def __len__(self) -> int:
         return self._number
 
-    def __iter__(self) -> Iterator[Guest]:
-        return (guest for group in self.groups.values() for guest in group)
+    def __iter__(self) -> Iterator[Connection]:
+        return (connection for group in self.groups.values() for connection in group)
 
-    def next_in_rotation(self) -> Guest:
+    def next_in_rotation(self) -> Connection:
         """Return the first of an address, and of another one the next time."""
         address, group = next(iter(self.groups.items()))
         self.groups.move_to_end(address)
         return next(iter(group))
 
-    def add(self, guest: Guest) -> None:
+    def add(self, connection: Connection) -> None:
         """Add a connection."""
-        self.groups.setdefault(guest.address, {})[guest] = None
+        self.groups.setdefault(connection.address, {})[connection] = None
         self._number += 1
 
-    def discard(self, guest: Guest) -> bool:
+    def discard(self, connection: Connection) -> bool:
         """Remove a connection; return whether it was there."""
-        group = self.groups.get(guest.address, {})
-        if guest not in group:
+        group = self.groups.get(connection.address, {})
+        if connection not in group:
             return False
-        del group[guest]
+        del group[connection]
         self._number -= 1
         if not group:
-            del self.groups[guest.address]
+            del self.groups[connection.address]
         return True
 
 
-def _least(group: Iterable[Guest], now: float) -> Guest | None:
-    """Return the one that deserves its place least; of several, the one that came first."""
+def _least(group: Iterable[Connection], now: float) -> Connection | None:
+    """Return the newcomer of the lowest rank; of several, the one that came first."""
     found, least = None, 3
-    for guest in group:
-        rank = guest.deserves(now)
+    for connection in group:
+        rank = connection.rank(now)
         if rank is not None and rank < least:
-            found, least = guest, rank
+            found, least = connection, rank
             if rank == 0:
                 break
     return found

@@ -19,7 +19,7 @@ from fedbandit.core.kernels.compiler import COMPILES, Kernel
 from fedbandit.service.validation.upload import check_sync
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.models.model import Served, new_model, server_at
-from fedbandit.service.merging.warm_up import merge_once
+from fedbandit.service.merging.precompile import precompile
 
 def compiled():
     ours = [vars(each) for name, each in sys.modules.items() if name.startswith("fedbandit.")]
@@ -30,7 +30,7 @@ def compiled():
 kind, params, uploads = json.load(sys.stdin)
 recipe = fb.RECIPES[kind](**params)
 assert not compiled()
-merge_once()
+precompile()
 before = compiled()
 server = recipe.server()
 for number, upload in enumerate(uploads, start=1):
