@@ -19,7 +19,7 @@ RECIPES = {
     "int8": fb.FSCLB(dimension=6, sketch_size=4, agents=3, estimate="corrected", wire="int8"),
     "FedLinUCB": fb.FedLinUCB(dimension=6, agents=3),
     "lean": fb.FSCLB.lean(dimension=6, agents=3),
-    "lean, few rows": fb.FSCLB.lean(dimension=6, agents=3, server_size=5),
+    "lean, few rows": fb.FSCLB.lean(dimension=6, agents=3, sketch_size=3, server_size=5),
     "many features": fb.FSCLB.lean(dimension=150, agents=3),
 }
 each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)

@@ -3,7 +3,8 @@
 It tells how well an estimate theta fits what the group sent, by b - G theta. G is what estimates of
 the model are solved with, but for the ridge: S^T S of the uploads' rows S, and a diagonal for what
 the rows lack. It is kept as a matrix for up to ``WHOLE`` features, and where uploads are matrices;
-else as rows, cut to ``ROWS`` by Frequent Directions once there are twice as many.
+rows are added to that as many as there are features at a time. Else it is kept as rows, cut to
+``ROWS`` by Frequent Directions once there are twice as many.
 
 Stored in float32 (the moment in float64): G is a sum of squares, and sums of 10^12 of them leave
 enough digits to see a group's noise by.
@@ -13,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
+from functools import cached_property, lru_cache
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -50,21 +51,23 @@ class GroupSum:
 
     def times(self, y: Array) -> Array:
         """Return G y. Cost O(d^2), or O(k d)."""
-        if self.matrix is None:
-            return (self.rows @ y) @ self.rows + self.spread * y
-        return self.matrix @ y + self.spread * y
+        product: Array = self.spread * y
+        if len(self.rows):
+            product = product + (self.rows @ y) @ self.rows
+        return product if self.matrix is None else product + self.matrix @ y
 
     @cached_property
     def diagonal(self) -> Array:
         """The diagonal of G (d)."""
-        if self.matrix is None:
-            return np.asarray((self.rows * self.rows).sum(axis=0) + self.spread)
-        return np.asarray(self.matrix.diagonal() + self.spread)
+        squares = np.asarray((self.rows * self.rows).sum(axis=0) + self.spread)
+        return squares if self.matrix is None else squares + self.matrix.diagonal()
 
     @property
     def square(self) -> Array:
         """G without the spread (d x d)."""
-        return self.rows.T @ self.rows if self.matrix is None else self.matrix
+        if self.matrix is None:
+            return self.rows.T @ self.rows
+        return self.matrix + self.rows.T @ self.rows if len(self.rows) else self.matrix
 
     @property
     def mass(self) -> float:
@@ -76,14 +79,15 @@ class GroupSum:
         matrix, rows, spread = self.matrix, [self.rows], self.spread
         moment, count = self.moment, self.count
         for each in others:
-            if matrix is not None:
-                matrix = matrix + each.square
-            else:
-                rows.append(each.rows)
+            rows.append(each.rows)
+            if matrix is not None and each.matrix is not None:
+                matrix = matrix + each.matrix
             spread, moment = spread + each.spread, moment + each.moment
             count += each.count
         kept, shed = np.vstack(rows), 0.0
-        if len(kept) >= 2 * ROWS:
+        if matrix is not None and len(kept) >= len(moment):
+            matrix, kept = matrix + kept.T @ kept, kept[:0]
+        elif matrix is None and len(kept) >= 2 * ROWS:
             kept, shed = shrink(kept, ROWS + 1)
         return GroupSum(matrix, kept, spread + shed, moment, count)
 
@@ -137,13 +141,20 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
 
 
 def packed(group: GroupSum) -> bytes:
-    """Return a sum as it is stored; of a matrix the upper triangle."""
-    d, matrix = len(group.moment), group.matrix
-    triangle = b"" if matrix is None else _short(matrix[np.triu_indices(d)])
+    """Return a sum as it is stored; of a matrix the upper triangle, with the rows in it."""
+    rows, triangle = group.rows, b""
+    if group.matrix is not None:
+        rows, triangle = rows[:0], _short(group.square[_upper(len(group.moment))])
     moment = group.moment.astype("<f8").tobytes()
     return msgspec.msgpack.encode(
-        _Packed(group.count, moment, _short(group.spread), _short(group.rows), triangle)
+        _Packed(group.count, moment, _short(group.spread), _short(rows), triangle)
     )
+
+
+@lru_cache(maxsize=8)
+def _upper(d: int) -> tuple[Any, Any]:
+    """Return the places of the upper triangle of a matrix (d x d)."""
+    return np.triu_indices(d)
 
 
 def unpacked(data: bytes) -> GroupSum:
@@ -154,7 +165,7 @@ def unpacked(data: bytes) -> GroupSum:
         d, matrix = len(moment), None
         if read.triangle:
             upper = np.zeros((d, d))
-            upper[np.triu_indices(d)] = _long(read.triangle)
+            upper[_upper(d)] = _long(read.triangle)
             matrix = upper + np.triu(upper, 1).T
         return GroupSum(
             matrix, _long(read.rows).reshape(-1, d), _long(read.spread), moment, read.count
