@@ -210,7 +210,7 @@ class Weighed(Defence):
             return True
         tried, whole = WeighedGroups(self.recipe), self.recipe.server()
         whole.adopt(self.server.merged([upload]), version=1)
-        tried.absorb([*self.sent, (self._group(agent), upload.statistics)])
+        tried.absorb([*self.sent, (self._group(agent), upload.statistics)], 0.0)
         return tried.found(whole).theta is None
 
     def merge(self, agent: int, upload: fb.Upload) -> bool:
@@ -219,7 +219,7 @@ class Weighed(Defence):
         if self.feared:
             self.sent.append(sent)
         super().merge(agent, upload)
-        self.groups.absorb([sent])
+        self.groups.absorb([sent], 0.0)
         self.told = self.groups.told(self.server)
         self.doubts += self.told != b""
         return True

@@ -1,9 +1,11 @@
 """A coordinator weighs the groups of a model, in every store: told, restarted, taken out, moved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit import wire
@@ -13,8 +15,9 @@ from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.metrics import measured
 from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive
-from fedbandit.service.models.groups import MOST_GROUPS, group_of
+from fedbandit.service.models.groups import group_of
 from fedbandit.service.models.model import new_model, server_at
+from fedbandit.service.models.sums import unpacked
 from fedbandit.service.models.weighed import WeighedGroups, summed
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_store
@@ -155,38 +158,33 @@ def check_shown(store: Store, agent: str) -> None:
     assert measured(store)["news"]["fedbandit_model_doubted"] == 1
 
 
-def test_what_is_stored_adds_up_to_what_was_sent_whatever_the_pieces() -> None:
-    recipe = RECIPES["lean"]
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        groups, stored = WeighedGroups(recipe), dict[int, bytes]()
-        sent = [
-            (int(rng.integers(3)), observed(recipe, int(seed)))
-            for seed in rng.integers(99, size=30)
-        ]
-        pieces = [(number, upload.statistics) for number, upload in sent]
-        for start in range(0, 30, 6):
-            _write(stored, groups.absorb(pieces[start : start + 6]))
-        again = WeighedGroups(recipe)
-        again.read(stored)
-        whole = recipe.server()
-        for _, upload in sent:
-            whole.receive(upload)
-        for number, data in summed(recipe, pieces).items():
-            one = WeighedGroups(recipe)
-            one.read({number: data})
-            total, expected = again._groups[number].total, one._groups[number].total
-            assert np.allclose(total.times(THETA), expected.times(THETA), rtol=1e-5)
-            assert np.allclose(total.moment, expected.moment)
-            assert total.count == expected.count
-        assert max(stored) // MOST_GROUPS < 30  # pieces were added to sums
-        assert again.told(whole) == groups.told(whole) == b""  # three groups are too few to doubt
-
-
-def _write(stored: dict[int, bytes], changed: Mapping[int, bytes]) -> None:
-    stored |= changed
-    for number in [number for number, data in stored.items() if not data]:
-        del stored[number]
+@given(seed=st.integers(0, 999), others=st.booleans())
+@settings(max_examples=10)
+def test_what_is_stored_is_never_more_than_a_tenth_or_a_minute_behind(
+    seed: int, others: bool
+) -> None:
+    recipe, rng, now = RECIPES["lean"], np.random.default_rng(seed), 1000.0
+    groups, stored, written = WeighedGroups(recipe), dict[int, bytes](), 0
+    sent: list[tuple[int, fb.Statistics]] = []
+    groups.read(stored, now)
+    if others:
+        groups.read(stored, now)  # another coordinator has written meanwhile
+    for _ in range(20):
+        some = [(int(rng.integers(3)), observed(recipe, 7).statistics) for _ in range(3)]
+        now += float(rng.choice([0.01, 30.0]))
+        changed = groups.absorb(some, now)
+        sent, stored, written = sent + some, stored | changed, written + len(changed)
+        for number, data in summed(recipe, sent).items():
+            total, kept = unpacked(data), unpacked(stored[number])
+            behind = total.count - kept.count
+            assert behind == 0 if others else behind <= 0.1 * total.count
+    again = WeighedGroups(recipe)
+    again.read(stored | groups.absorb([], now + 60.0))
+    for number, data in summed(recipe, sent).items():
+        total, kept = unpacked(data), again._groups[number].total
+        assert np.allclose(total.times(THETA), kept.times(THETA), rtol=1e-5)
+        assert np.allclose(total.moment, kept.moment)
+        assert total.count == kept.count
 
 
 @each_kind

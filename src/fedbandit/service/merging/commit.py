@@ -102,7 +102,8 @@ class Committer:
                 held = server_at(self._served.recipe, self._bytes)
                 self._told = locked.model.told
                 self._groups = opened_groups(self._served.recipe, locked)
-                self._weighed.read(locked.past.groups() if locked.model.weighed else {})
+                if locked.model.weighed:
+                    self._weighed.read(locked.past.groups(), time.time())
                 self._relayed = self._read_relayed(locked)
             outcomes = self._merge(locked, held, batch)
             set_back = locked.model.set_back
@@ -181,8 +182,10 @@ class Committer:
             for agent, _, upload in sorting.parts()
         ]
         if model.weighed:
-            pieces = [(number, upload.statistics) for number, upload in sent]
-            locked.past.write_groups(self._weighed.absorb(pieces))
+            pieces = ((number, upload.statistics) for number, upload in sent)
+            changed = self._weighed.absorb(pieces, sorting.now)
+            if changed:
+                locked.past.write_groups(changed)
             self._told = self._weighed.told(whole)
             return
         theirs: dict[int, list[Upload]] = {}

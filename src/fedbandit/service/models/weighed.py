@@ -1,36 +1,38 @@
 """The groups of a model whose groups are weighed: kept in a store, and what agents are told.
 
-An upload is written as a *piece* of its group, a few kB; once the pieces of a group are twice as
-large as its sum, they are added to that. So a sync writes no more than about twice its own size,
-where a sum may be a hundred times as large. In a store a sum has the number of its group, and its
-pieces that number and multiples of ``MOST_GROUPS`` more. What was merged before the model had
-groups, or before parts were kept, is in no group.
+A sum may be a hundred times as large as an upload, so it is not written with each: but once it has
+a tenth more observations than what is stored, or a minute has gone by; and with each upload while
+another coordinator merges into the same model, which reads what is stored. What is merged and not
+in a stored sum when a coordinator stops is in no group from then on, like what was merged before
+the model had groups or before parts were kept (see ``weighing``).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Statistics
-from fedbandit.service.models.groups import MOST_GROUPS, group_of, moment_for
+from fedbandit.service.models.groups import group_of, moment_for
 from fedbandit.service.models.sums import GroupSum, nothing, packed, sum_of, unpacked
 from fedbandit.service.models.weighing import DOUBTED, Weighed, weigh
 from fedbandit.service.storage.contract import Model
 
-_LOOSE = 2.0  # pieces are added to the sum once they have this many times its bytes
-_AGAIN = 1.1  # all is weighed from the beginning once there are this many times the observations
+_MORE, _SECONDS = 1.1, 60.0  # a sum is stored once it has this many times the observations, or then
+_SHARED = 600.0  # seconds for which another coordinator is taken to be there
+_SOON = 1.005  # groups are weighed once there are this many times the observations
+_AGAIN = 1.2  # all is weighed from the beginning once there are this many times the observations
 
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """A group: its sum, pieces included; how many bytes the stored sum has; bytes of each piece."""
+    """The sum of a group; how many observations the stored one has, and since when."""
 
     total: GroupSum
-    size: int = 0
-    pieces: list[int] = field(default_factory=list)
+    stored: int = 0
+    at: float = 0.0
 
 
 class WeighedGroups:
@@ -40,41 +42,46 @@ class WeighedGroups:
         self._recipe, self._memory = recipe, recipe.parts.memory
         self._groups: dict[int, _Kept] = {}
         self._before: dict[int, float] = {}
-        self._found, self._due = Weighed(None, np.ones(0)), 0.0
+        self._found, self._soon, self._due = Weighed(None, np.ones(0)), 0.0, 0.0
+        self._reads, self._shared = 0, 0.0
 
-    def read(self, stored: Mapping[int, bytes]) -> None:
+    def read(self, stored: Mapping[int, bytes], now: float = 0.0) -> None:
         """Take up what a store has; what was found of the groups before is gone on from."""
-        self._groups = {}
-        for number, data in sorted(stored.items()):
-            kept = self._kept(number % MOST_GROUPS)
-            kept.total = kept.total.plus([unpacked(data)])
-            if number < MOST_GROUPS:
-                kept.size = len(data)
-            else:
-                kept.pieces.append(len(data))
+        self._groups, self._soon, self._reads = {}, 0.0, self._reads + 1
+        self._shared = now + _SHARED if self._reads > 1 else 0.0
+        for number, data in stored.items():
+            total = nothing(self._memory).plus([unpacked(data)])
+            self._groups[number] = _Kept(total, total.count, now)
 
-    def absorb(self, sent: Iterable[tuple[int, Statistics]]) -> dict[int, bytes]:
+    def absorb(self, sent: Iterable[tuple[int, Statistics]], now: float) -> dict[int, bytes]:
         """Add what was sent, each with the number of its group; return what is to be stored."""
-        changed: dict[int, bytes] = {}
         for number, statistics in sent:
-            kept, piece = self._kept(number), sum_of(self._memory, statistics)
-            kept.total, data = kept.total.plus([piece]), packed(piece)
-            kept.pieces.append(len(data))
-            changed[number + MOST_GROUPS * len(kept.pieces)] = data
-            if sum(kept.pieces) >= _LOOSE * kept.size:
-                changed |= {
-                    number + MOST_GROUPS * each: b"" for each in range(1, len(kept.pieces) + 1)
-                }
+            kept = self._groups.get(number)
+            if kept is None:
+                kept = self._groups[number] = _Kept(nothing(self._memory), at=now)
+            kept.total = kept.total.plus([sum_of(self._memory, statistics)])
+        changed: dict[int, bytes] = {}
+        for number, kept in self._groups.items():
+            new = kept.total.count - kept.stored
+            late = not kept.at <= now < kept.at + _SECONDS
+            if new and (late or now < self._shared or kept.total.count >= _MORE * kept.stored):
                 changed[number] = packed(kept.total)
-                kept.size, kept.pieces = len(changed[number]), []
+                kept.stored, kept.at = kept.total.count, now
         return changed
 
     def told(self, whole: Server) -> bytes:
-        """Return the moment that agents are told; empty for that of the whole."""
-        found = self.found(whole)
-        if found.theta is None:
+        """Return the moment that agents are told; empty for that of the whole.
+
+        The groups are weighed before, unless next to nothing was sent since that was done.
+        """
+        count = sum(each.total.count for each in self._groups.values())
+        if count >= self._soon:
+            self._soon = _SOON * count
+            self.found(whole)
+        theta = self._found.theta
+        if theta is None:
             return b""
-        told = moment_for(self._recipe, whole, found.theta)
+        told = moment_for(self._recipe, whole, theta)
         return told.astype("<f8").tobytes() if np.isfinite(told).all() else b""
 
     def found(self, whole: Server) -> Weighed:
@@ -103,11 +110,6 @@ class WeighedGroups:
         """Return the weights of the groups that contradict the others, by number."""
         self.found(whole)
         return {number: weight for number, weight in self._before.items() if weight < DOUBTED}
-
-    def _kept(self, number: int) -> _Kept:
-        if number not in self._groups:
-            self._groups[number] = _Kept(nothing(self._memory))
-        return self._groups[number]
 
 
 def told_of(recipe: Recipe, whole: Server, stored: Mapping[int, bytes]) -> bytes:
