@@ -9,8 +9,11 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.client.connecting import open_state, waiting_for
 from fedbandit.client.delivery import delivery as delivery_module
 from fedbandit.client.delivery.delivery import Delivery
+from fedbandit.client.state.directory import Identity
+from fedbandit.client.transport import HttpTransport
 from fedbandit.errors import Unreachable
 from fedbandit.service.bookkeeping.quotas import Quotas
 from fedbandit.service.models.undo import roll_back
@@ -113,18 +116,25 @@ def test_a_quiet_agent_hears_that_the_model_was_set_back(
 
 def test_asking_brings_no_download_unless_something_was_taken_out(tmp_path: Path) -> None:
     recipe = fb.FedLinUCB(dimension=40, agents=2)
-    with coordinator(recipe) as served, served.connect("a") as agent, served.connect("b") as other:
-        for who in (agent, other):
-            who.reward(who.decide(np.eye(40)[:1]).id, 1.0)
-            assert who.sync(everything=True)
+    with coordinator(recipe) as served, served.connect("b") as other:
+        who, token = Identity(model=served.model, agent="a"), served.token("a")
+        transport = HttpTransport(
+            served.url, model=who.model, agent=who.agent, token=token, timeout=10.0
+        )
+        state = open_state(transport, who, waiting=waiting_for(None, None))
+        agent = fb.ConnectedAgent(state, transport)
+        for each in (agent, other):
+            each.reward(each.decide(np.eye(40)[:1]).id, 1.0)
+            assert each.sync(everything=True)
         now = [0.0]
-        quiet = Delivery(agent._state, agent._delivery._transport, clock=lambda: now[0])
+        quiet = Delivery(state, transport, clock=lambda: now[0])
         assert agent.status().version == 1
         for now[0] in (10.0, 5000.0, 20000.0):
             quiet.do_housekeeping()
         assert 0 < quiet.bytes_down < 2 * 1000  # two answers, no matrix of 12,800 bytes
         assert agent.status().version == 1
-        assert agent._state.digest == wire.digest(fb.Download(_first(recipe), 1))
+        assert state.digest == wire.digest(fb.Download(_first(recipe), 1))
+        assert agent.close()
     assert tmp_path.exists()
 
 

@@ -96,8 +96,8 @@ def checked_arms(arms: ArrayLike | SparseLike, dimension: int) -> Array | Sparse
 def checked_arm(arm: ArrayLike, dimension: int) -> Array:
     """Return a copy of one arm's d features, all finite and small enough to be squared."""
     features = _floats(arm, dimension)
-    if features.shape == (dimension,) and features.dot(features) < LARGEST:
-        return features  # the common case: the sum tells all of it
+    if features.shape == (dimension,) and np.vdot(features, features) < LARGEST:
+        return features  # the common case: the sum tells all of it; vdot warns of no overflow
     if features.shape != (dimension,):
         raise _bad_arms(f"an arm of shape {features.shape}", dimension)
     if not np.isfinite(features).all():

@@ -11,7 +11,6 @@ from fedbandit import wire
 from fedbandit.client import ConnectedAgent, connect
 from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import InvalidState
 from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
 from fedbandit.service.private import private_coordinator
@@ -44,10 +43,7 @@ class RunningCoordinator:
 
     def state(self) -> Download:
         """Return everything that it has merged, as it is stored."""
-        state = wire.decode(self.store.state(self.model)[1])
-        if not isinstance(state, Download):
-            raise InvalidState(f"The store holds a {type(state).__name__} as state of the model.")
-        return state
+        return wire.decode_download(self.store.state(self.model)[1])
 
 
 @contextmanager
