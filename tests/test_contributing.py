@@ -81,3 +81,12 @@ def test_no_test_imports_from_another_test_file() -> None:
     for folder in ("tests", "benchmarks", "tools"):
         for each in (ROOT / folder).rglob("*.py"):
             assert not imports.search(each.read_text(encoding="utf-8")), each
+
+
+def test_modules_and_folders_are_as_small_as_contributors_are_told() -> None:
+    assert "files of at most 400 lines, at most 12 modules a folder" in _text("CONTRIBUTING.md")
+    for folder in {each.parent for each in (ROOT / "src").rglob("*.py")}:
+        modules = [each for each in folder.glob("*.py") if each.name != "__init__.py"]
+        for each in modules:
+            assert len(each.read_text(encoding="utf-8").splitlines()) <= 400, each
+        assert len(modules) <= 12 or folder.name == "commands", folder

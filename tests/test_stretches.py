@@ -91,6 +91,22 @@ def test_an_agent_that_played_is_one_that_chose_and_observed(recipe: fb.Recipe) 
             assert_same_state(played, stepped)
 
 
+@pytest.mark.parametrize("rank", [1, 2, 6])
+def test_a_sketch_that_is_full_sheds_as_it_does_one_by_one(rank: int) -> None:
+    """Long enough for its rows to be made orthogonal afresh, which is every 256 updates."""
+    recipe = fb.FSCLB(dimension=6, sketch_size=4, agents=1, alpha=1e300)
+    rng, rounds = np.random.default_rng(rank), 600
+    arms = rng.standard_normal((rounds, 3, rank)) @ rng.standard_normal((rank, 6))
+    rewards = rng.standard_normal((rounds, 3))
+    played, stepped = recipe.agent(0), recipe.agent(0)
+    chosen, upload = played.play(arms, rewards)
+    assert (len(chosen), upload) == (rounds, None)
+    for t in range(rounds):
+        assert stepped.choose(arms[t]) == chosen[t]
+        stepped.observe(int(chosen[t]), float(rewards[t, chosen[t]]))
+    assert_same_state(played, stepped)
+
+
 def assert_same_state(one: fb.Agent, other: fb.Agent) -> None:
     before, after = one.state(), other.state()
     assert before.keys() == after.keys()

@@ -207,8 +207,16 @@ def test_an_unknown_format_is_an_error(tmp_path: Path) -> None:
 
 def test_panels_can_be_titled_freely(tmp_path: Path) -> None:
     panels = [Panel("a title", tuple(curves(paper_runs())))]
-    (first, *_) = draw_panels(panels, tmp_path, suffix="-mine", formats=["svg"])
+    (first, *_) = draw_panels({"-mine": panels}, tmp_path, formats=["svg"])
     assert first.name == "regret-mine.svg"
+
+
+def test_processes_draw_what_one_draws(tmp_path: Path) -> None:
+    panels = {"": [Panel("a title", tuple(curves(paper_runs())))]}
+    alone = draw_panels(panels, tmp_path / "alone", formats=["svg"])
+    together = draw_panels(panels, tmp_path / "together", formats=["svg"], jobs=2)
+    assert [path.name for path in alone] == [path.name for path in together]
+    assert [path.read_bytes() for path in alone] == [path.read_bytes() for path in together]
 
 
 def box_is_inside(figure: Figure) -> bool:

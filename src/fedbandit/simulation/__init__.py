@@ -2,12 +2,14 @@
 
 import warnings
 from itertools import islice
+from math import inf
 
 import numpy as np
 
 from fedbandit.core.checks import whole
 from fedbandit.core.messages import Upload
 from fedbandit.core.parts.choice import Policy
+from fedbandit.core.playing import play_tape, plays_tapes
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Base, Statistics
 from fedbandit.errors import InvalidParameter
@@ -15,7 +17,8 @@ from fedbandit.independent import Independent
 from fedbandit.simulation.fleet import MANY, Agents, CompactFleet
 from fedbandit.simulation.round import bad_round, play_alone, play_round
 from fedbandit.simulation.trace import PerRound, Trace
-from fedbandit.simulation.window import play_in_windows, plays_in_stretches
+from fedbandit.simulation.window import play_in_windows, play_stacked, plays_in_stretches
+from fedbandit.worlds.replay import Replay
 from fedbandit.worlds.round import World
 
 __all__ = ["Trace", "simulate", "warm_up"]
@@ -47,7 +50,10 @@ def simulate(recipe: Recipe | Independent, world: World, *, rounds: int) -> Trac
     server = recipe.server()
     compact = recipe.agents > MANY and plays_in_stretches(recipe)
     agents: Agents = CompactFleet(recipe) if compact else recipe.fleet()
-    if plays_in_stretches(recipe):
+    stack = world.stacked(rounds) if isinstance(world, Replay) else None
+    if plays_in_stretches(recipe) and stack is not None:
+        played = play_stacked(agents, server, stack, per_round)
+    elif plays_in_stretches(recipe):
         played = play_in_windows(agents, server, tape, per_round)
     else:
         played = 0
@@ -77,6 +83,9 @@ def warm_up(recipe: Recipe) -> None:
     arms = np.random.default_rng(0).standard_normal((memory.capacity + 2, d))
     for x in arms:
         pending.absorb(x, 1.0, 1.0)
+    if plays_tapes(recipe.parts):  # the loop of a full buffer too
+        once, policy = np.ones((1, len(arms))), Policy(base.reading, base.theta, 1.0)
+        play_tape(policy, pending, arms[None], once, inf, np.empty(1, np.int64), None)
     pending.growth_exceeds(0.0)
     observed = Statistics(pending.summary(), pending.moment, pending.count)
     upload, server = Upload(0, memory.uploaded(observed, base, pending.carried)), recipe.server()

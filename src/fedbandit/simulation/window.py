@@ -21,13 +21,11 @@ from fedbandit.core.server import Server
 from fedbandit.simulation.fleet import Agents
 from fedbandit.simulation.round import count_messages, deliver, play_round
 from fedbandit.simulation.trace import PerRound
-from fedbandit.worlds.round import Round
+from fedbandit.worlds.round import Round, Rounds, is_plain
 
 _FLOATS = 2**19  # in the arms of a window: 4 MB
 _LONGEST = 4096  # rounds of a window
 _SHORT = 4  # rounds of an agent in a window: with fewer on average, one by one is faster
-
-Array = NDArray[np.float64]
 
 
 def plays_in_stretches(recipe: Recipe) -> bool:
@@ -42,90 +40,87 @@ def play_in_windows(
     """Play all rounds of a tape, numbered from 0; return how many there were."""
     window, played = Window((0, 0)), 0
     for t, this in tape:
-        fits = _is_plain(this, len(agents))
+        fits = is_plain(this, len(agents))
         if window.count and not (fits and window.has_room(this)):
-            window.play(agents, server, per_round)
+            play_together(window.emptied(), t, agents, server, per_round)
         if fits:
             window = window if window.shape == this.arms.shape else Window(this.arms.shape)
-            window.add(t, this)
+            window.add(this)
         else:
             play_round(agents, server, t, this, per_round)
         played = t + 1
-    window.play(agents, server, per_round)
+    play_together(window.emptied(), played, agents, server, per_round)
     return played
 
 
-def _is_plain(this: Round, agents: int) -> bool:
-    """Say whether a round is arrays of floats with matching shapes; others are played alone."""
-    arms = this.arms
-    return (
-        type(arms) is np.ndarray
-        and arms.dtype == np.float64
-        and arms.ndim == 2
-        and type(this.agent) is int
-        and 0 <= this.agent < agents
-        and type(this.means) is type(this.rewards) is np.ndarray
-        and this.means.shape == this.rewards.shape == arms.shape[:1]
-    )
+def play_stacked(agents: Agents, server: Server, tape: Rounds, per_round: PerRound) -> int:
+    """Play all rounds of a tape that is in memory; return how many there are."""
+    many = len(tape.agent)
+    size = _longest(tape.arms.shape[1:])
+    for start in range(0, many, size):
+        stop = min(start + size, many)
+        play_together(tape.some(start, stop), stop, agents, server, per_round)
+    return many
+
+
+def _longest(shape: tuple[int, ...]) -> int:
+    """Return how many rounds with arms of this shape (K x d) a window has."""
+    return max(1, min(_LONGEST, _FLOATS // max(1, shape[0] * shape[1])))
 
 
 class Window:
     """Copies of rounds that follow each other, all with arms of one shape (K x d)."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape, self.count, self._first = shape, 0, 0
-        size = max(1, min(_LONGEST, _FLOATS // max(1, shape[0] * shape[1])))
-        self._agent = np.zeros(size, np.int64)
-        self._arms: Array = np.empty((size, *shape))
-        self._means: Array = np.empty((size, shape[0]))
-        self._rewards: Array = np.empty((size, shape[0]))
+        self.shape, self.count = shape, 0
+        self._rounds = Rounds.blank(_longest(shape), shape)
 
     def has_room(self, this: Round) -> bool:
         """Say whether a round can be added."""
-        return self.count < len(self._agent) and this.arms.shape == self.shape
+        return self.count < len(self._rounds.agent) and this.arms.shape == self.shape
 
-    def add(self, t: int, this: Round) -> None:
-        """Copy round t, which has the shape."""
-        at = self.count
-        if not at:
-            self._first = t
-        self._agent[at], self._arms[at] = this.agent, this.arms
-        self._means[at], self._rewards[at] = this.means, this.rewards
-        self.count = at + 1
+    def add(self, this: Round) -> None:
+        """Copy a round, which has the shape."""
+        self._rounds.put(self.count, this)
+        self.count += 1
 
-    def play(self, agents: Agents, server: Server, per_round: PerRound) -> None:
-        """Play all rounds, and start again with none."""
-        count, first = self.count, self._first
-        self.count = 0
-        agent, means, rewards = self._agent[:count], self._means[:count], self._rewards[:count]
-        active = np.unique(agent)
-        sound = np.isfinite(means).all() and np.isfinite(rewards).all()
-        if not sound or count < _SHORT * len(active):
-            for at in range(count):
-                this = Round(int(agent[at]), self._arms[at], means[at], rewards[at])
-                play_round(agents, server, first + at, this, per_round)
-            return
-        own = slice(first, first + count)
-        per_round.agent[own] = agent
-        players = [
-            _Player(agents[each], np.flatnonzero(agent == each), self._arms, rewards, first)
-            for each in active.tolist()
-        ]
-        _play_in_order(players, agents, server, per_round)
-        each, arm = np.arange(count), per_round.arm[own]
-        per_round.gap[own] = means.max(axis=1) - means[each, arm]
-        per_round.reward[own] = rewards[each, arm]
+    def emptied(self) -> Rounds:
+        """Return the rounds that were added, and start again with none."""
+        count, self.count = self.count, 0
+        return self._rounds.some(0, count)
+
+
+def play_together(
+    these: Rounds, stop: int, agents: Agents, server: Server, per_round: PerRound
+) -> None:
+    """Play the rounds of a window, the last ones of ``stop`` rounds in all."""
+    agent, count = these.agent, len(these.agent)
+    first = stop - count
+    active = np.unique(agent)
+    sound = np.isfinite(these.means).all() and np.isfinite(these.rewards).all()
+    if not sound or count < _SHORT * len(active):
+        for t, this in enumerate(these.one_by_one(), first):
+            play_round(agents, server, t, this, per_round)
+        return
+    own = slice(first, stop)
+    per_round.agent[own] = agent
+    players = [
+        _Player(agents[each], np.flatnonzero(agent == each), these, first)
+        for each in active.tolist()
+    ]
+    _play_in_order(players, agents, server, per_round)
+    each, arm = np.arange(count), per_round.arm[own]
+    per_round.gap[own] = these.means.max(axis=1) - these.means[each, arm]
+    per_round.reward[own] = these.rewards[each, arm]
 
 
 class _Player:
     """An agent, its rounds of a window, and how many of them it has played."""
 
-    def __init__(
-        self, agent: Agent, places: NDArray[np.intp], arms: Array, rewards: Array, first: int
-    ) -> None:
+    def __init__(self, agent: Agent, places: NDArray[np.intp], these: Rounds, first: int) -> None:
         self._agent, self._played = agent, 0
         self._rounds = first + places
-        self._arms, self._rewards = arms[places], rewards[places]
+        self._arms, self._rewards = these.arms[places], these.rewards[places]
 
     def play(self, per_round: PerRound) -> tuple[int, Upload] | None:
         """Play on; return the next upload and its round, None if there is none any more."""

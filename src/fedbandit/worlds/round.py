@@ -20,6 +20,54 @@ class Round(NamedTuple):
     rewards: NDArray[np.float64]
 
 
+class Rounds(NamedTuple):
+    """B rounds that follow each other, all with arms of one shape: the fields of ``Round`` stacked.
+
+    ``agent`` (B), ``arms`` (B x K x d), ``means`` and ``rewards`` (B x K).
+    """
+
+    agent: NDArray[np.int64]
+    arms: NDArray[np.float64]
+    means: NDArray[np.float64]
+    rewards: NDArray[np.float64]
+
+    @classmethod
+    def blank(cls, many: int, shape: tuple[int, ...]) -> "Rounds":
+        """Return room for so many rounds with arms of this shape (K x d)."""
+        paid = many, shape[0]
+        return cls(
+            np.zeros(many, np.int64), np.empty((many, *shape)), np.empty(paid), np.empty(paid)
+        )
+
+    def put(self, at: int, this: Round) -> None:
+        """Copy a round to a place."""
+        self.agent[at], self.arms[at] = this.agent, this.arms
+        self.means[at], self.rewards[at] = this.means, this.rewards
+
+    def some(self, start: int, stop: int) -> "Rounds":
+        """Return the rounds from ``start`` up to ``stop``; nothing is copied."""
+        cut = slice(start, stop)
+        return Rounds(self.agent[cut], self.arms[cut], self.means[cut], self.rewards[cut])
+
+    def one_by_one(self) -> Iterator[Round]:
+        """Yield each round; nothing is copied."""
+        return map(Round, self.agent.tolist(), self.arms, self.means, self.rewards)
+
+
+def is_plain(this: Round, agents: int) -> bool:
+    """Say whether a round is arrays of floats with matching shapes, so that it can be stacked."""
+    arms = this.arms
+    return (
+        type(arms) is np.ndarray
+        and arms.dtype == np.float64
+        and arms.ndim == 2
+        and type(this.agent) is int
+        and 0 <= this.agent < agents
+        and type(this.means) is type(this.rewards) is np.ndarray
+        and this.means.shape == this.rewards.shape == arms.shape[:1]
+    )
+
+
 class World(Protocol):
     """A tape of rounds: playing it again gives the same rounds, whatever was chosen.
 

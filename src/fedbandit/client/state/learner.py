@@ -106,6 +106,8 @@ class Learner:
         """Return one that has learned the same, to be changed apart from this one."""
         made = Learner.restore(self.recipe, self.saved())
         made.most = self.most
+        made.learned = RunningRewards(self.learned.sums())
+        made.estimated = RunningEstimates(self.estimated.sums())
         return made
 
     def observe(self, arm: Array, reward: float) -> bool:

@@ -1,5 +1,7 @@
 """Frequent Directions (Liberty 2013; paper, Algs. 1 and 2): shrink rows, keep most of X^T X."""
 
+from typing import Final
+
 import numpy as np
 
 from fedbandit.core.kernels.arrowhead import arrowhead_eigh
@@ -8,6 +10,9 @@ from fedbandit.core.kernels.eigh import leading_eigenpairs
 from fedbandit.core.kernels.linalg import Array
 
 _EPSILON = 2.220446049250313e-16
+
+FAINT: Final = 1e-100
+"""Squared norm of a row below which ``shed_one`` is not used: products of such underflow."""
 
 
 def shrink(rows: Array, size: int) -> tuple[Array, float]:

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from fedbandit.core.kernels.compiler import exact_kernel, kernel_or
+from fedbandit.core.kernels.compiler import exact_kernel, kernel, kernel_or
+from fedbandit.core.kernels.frequent_directions import FAINT, shed_one
 from fedbandit.core.kernels.linalg import LARGEST, Array, append_row
 from fedbandit.core.kernels.ucb import (
     Integers,
@@ -39,6 +40,12 @@ _AHEAD = 32  # rounds that numpy plays at once; those after the last one played 
 def raised(bound: float, squared_width: float, slack: float, square: float) -> float:
     """Return the bound on the growth of log det V after one more observation."""
     return bound + log1p(squared_width + slack * square)
+
+
+@exact_kernel
+def lifted(bound: float, shed: float, trace: float) -> float:
+    """Return the bound after something was shed: V grows by it in every direction."""
+    return bound + shed * trace
 
 
 def by_numpy(widths_of: Callable[..., Array]) -> Callable[..., tuple[int, float]]:
@@ -66,18 +73,9 @@ def by_numpy(widths_of: Callable[..., Array]) -> Callable[..., tuple[int, float]
             scores = scores_numpy(ahead, theta, radius, squared)
             each, best = np.arange(len(ahead)), first_best_of_each(scores)
             picked, paid = ahead[each, best], rewards[played + each, best]
-            wide, sound = squared[each, best].tolist(), np.isfinite(scores.sum(axis=1)).tolist()
-            count = 0
-            for x, reward, width, finite in zip(picked, paid.tolist(), wide, sound, strict=True):
-                square = float(x.dot(x))
-                going = finite and square * max(1.0, reward * reward) < LARGEST
-                if not going:
-                    break
-                count += 1
-                bound += log1p(width + slack * square)
-                going = bound <= threshold
-                if not going:
-                    break
+            paid[~np.isfinite(scores.sum(axis=1))] = np.inf  # such a round is left out
+            count, bound = _quiet(picked, paid, squared[each, best], threshold, bound, slack)
+            going = count == len(ahead) and bound <= threshold
             if count:
                 pending[filled + played : filled + played + count] = picked[:count]
                 _add_in_turn(moment, paid[:count, None] * picked[:count])
@@ -87,6 +85,21 @@ def by_numpy(widths_of: Callable[..., Array]) -> Callable[..., tuple[int, float]
         return played, bound
 
     return play
+
+
+def _quiet(
+    picked: Array, paid: Array, squared: Array, threshold: float, bound: float, slack: float
+) -> tuple[int, float]:
+    """Return how many of these observations are played before one needs more, and the bound."""
+    count = 0
+    for x, reward, width in zip(picked, paid.tolist(), squared.tolist(), strict=True):
+        square = float(x.dot(x))
+        if not square * max(1.0, reward * reward) < LARGEST:
+            break
+        count, bound = count + 1, bound + log1p(width + slack * square)
+        if bound > threshold:
+            break
+    return count, bound
 
 
 def _add_in_turn(moment: Array, added: Array) -> None:
@@ -128,6 +141,54 @@ def play_sketch(
         if bound > threshold:
             return b + 1, bound
     return min(len(arms), most - filled), bound
+
+
+@kernel
+def play_shedding(
+    arms: Array,
+    rewards: Array,
+    theta: Array,
+    radius: float,
+    threshold: float,
+    chosen: Integers,
+    shown: Array,
+    widths: Array,
+    rows: Array,
+    squares: Array,
+    ridge: float,
+    pending: Array,
+    norms: Array,
+    most: int,
+    moment: Array,
+    bound: float,
+    slack: float,
+    trace: float,
+    shed: float,
+) -> tuple[int, float, float, int]:
+    """Play rounds as ``play_sketch`` does, each of which sheds a row, see ``shed_one``.
+
+    ``pending`` (l x d) is full but for its last row, the others are orthogonal with the squared
+    norms ``norms`` (l - 1), which change in place; ``trace`` is that of V^{-1}. Plays at most
+    ``most`` rounds, and stops if fewer rows are left, or faint ones. Returns what was shed, and how
+    many rows are left, as well.
+    """
+    last = len(norms)
+    for b in range(min(len(arms), most)):
+        arm = sketch_ucb(arms[b], theta, radius, rows, squares, ridge, shown, widths)
+        if arm < 0:
+            return b, bound, shed, last
+        square = append_row(pending, last, moment, shown[arm], rewards[b, arm])
+        if square < 0.0:
+            return b, bound, shed, last
+        chosen[b] = arm
+        kept, turned, delta = shed_one(pending, norms)
+        bound = raised(bound, widths[arm], slack, square)
+        bound, shed = lifted(bound, delta, trace), shed + delta
+        for i in range(kept):
+            norms[i] = turned[i]
+        if kept < last or norms[0] <= FAINT or bound > threshold:
+            return b + 1, bound, shed, kept
+    return min(len(arms), most), bound, shed, last
 
 
 @kernel_or(by_numpy(diagonal_widths_numpy))

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from fedbandit.core.kernels.cholesky import sketch_growth
-from fedbandit.core.kernels.frequent_directions import shed_one, shrink
+from fedbandit.core.kernels.frequent_directions import FAINT, shed_one, shrink
 from fedbandit.core.kernels.linalg import (
     Array,
     append_row,
@@ -24,7 +24,6 @@ from fedbandit.core.statistics import Base
 _FIRST_ROWS = 8
 _ROUNDING = 1e-15  # what a squared width may lose to cancellation, relative to |x|^2 / ridge
 _MOST_UPDATES = 256  # rank-one updates before the rows are made orthogonal afresh
-_TINY = 1e-100  # products of smaller squares underflow
 
 
 class PendingSketch:
@@ -94,16 +93,37 @@ class PendingSketch:
         return True
 
     def play(self, tape: Tape, /) -> int:
-        """Absorb the rounds of a tape that need no more than a row each; return how many."""
+        """Absorb the rounds of a tape that add a row each, or shed one each; return how many."""
         while len(self._rows) < min(self._filled + len(tape.arms), self._capacity):
             self._make_room()
         room = min(len(self._rows), self._capacity - 1)
         if room <= self._filled:
-            return 0
+            return self._play_shedding(tape) if self._sheds_one(self._filled) else 0
         played, self._growth_bound = self._base_reading.play(
             tape, self._rows, self._filled, room, self.moment, self._growth_bound, self._slack
         )
         self._filled += played
+        self.count += played
+        return played
+
+    def _play_shedding(self, tape: Tape) -> int:
+        """Absorb rounds into a full buffer; the one that makes its rows afresh is left out."""
+        if self._base.lost is not None:
+            return 0
+        norms, most = self._squares.copy(), _MOST_UPDATES - 1 - self._updates
+        played, self._growth_bound, self._shed, kept = self._base_reading.play_shedding(
+            tape,
+            self._rows[: len(norms) + 1],
+            norms,
+            most,
+            self.moment,
+            self._growth_bound,
+            self._slack,
+            self._inverse_trace,
+            self._shed,
+        )
+        self._filled, self._squares = kept, norms[:kept]
+        self._updates += played
         self.count += played
         return played
 
@@ -184,14 +204,17 @@ class PendingSketch:
         """Make room in a full buffer: by a rank-one update, by shrinking, or without shedding."""
         if self._capacity > self._dimension:
             self._compact()
-        elif len(self._squares) == self._filled - 1 == self._base.size - 1 and (
-            self._squares[0] > _TINY
-        ):
+        elif self._sheds_one(self._filled - 1):
             self._shed_by(self._shed_one)
             if self._updates == _MOST_UPDATES:
                 self._shed_by(self._shrink)
         else:
             self._shed_by(self._shrink)
+
+    def _sheds_one(self, before: int) -> bool:
+        """Say whether one more than ``before`` rows fill the buffer, to shed by one update."""
+        known = len(self._squares) == before == self._base.size - 1 == self._capacity - 1
+        return known and self._capacity <= self._dimension and bool(self._squares[0] > FAINT)
 
     def _shed_by(self, shed: Callable[[], None]) -> None:
         """Shed; add the lost trace to ``lost``, and subtract E theta' from the moment."""

@@ -15,7 +15,7 @@ from fedbandit.core.kernels.linalg import (
     sketch_solve,
     sketch_squared_widths,
 )
-from fedbandit.core.kernels.play import play_gram, play_sketch
+from fedbandit.core.kernels.play import play_gram, play_shedding, play_sketch
 from fedbandit.core.kernels.sparse import SparseArms
 from fedbandit.core.kernels.ucb import gram_ucb, sketch_ucb, sparse_products, sparse_squares
 from fedbandit.core.memory.contract import Tape
@@ -150,3 +150,7 @@ class SketchReading:
     def play(self, tape: Tape, *pending: Any) -> tuple[int, float]:
         """Play rounds, see ``Tape``."""
         return play_sketch.run(*tape, self.rows, self.squares, self.ridge, *pending)
+
+    def play_shedding(self, tape: Tape, *pending: Any) -> tuple[int, float, float, int]:
+        """Play rounds that shed a row each, see ``kernels.play``."""
+        return play_shedding.run(*tape, self.rows, self.squares, self.ridge, *pending)

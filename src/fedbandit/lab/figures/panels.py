@@ -48,13 +48,19 @@ QUANTITIES = (
 
 
 def draw_panels(
-    panels: Sequence[Panel], out: Path, *, suffix: str = "", formats: Sequence[str] = FORMATS
+    panels: Mapping[str, Sequence[Panel]],
+    out: Path,
+    *,
+    formats: Sequence[str] = FORMATS,
+    jobs: int = 1,
 ) -> list[Path]:
-    """Draw each quantity of these panels into ``out``, named by it and ``suffix``."""
+    """Draw each quantity of some panels into ``out``, named by it and by the key of the panels."""
     figures = {
-        f"{quantity.file}{suffix}": partial(compose, panels, quantity) for quantity in QUANTITIES
+        f"{quantity.file}{suffix}": partial(compose, some, quantity)
+        for suffix, some in panels.items()
+        for quantity in QUANTITIES
     }
-    return save(figures, out, formats)
+    return save(figures, out, formats, jobs=jobs)
 
 
 def panels_by_setting(found: Iterable[Curves]) -> list[Panel]:

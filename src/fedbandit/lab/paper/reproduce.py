@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from joblib import cpu_count
 from rich.console import Console
 
 from fedbandit.lab.analysis.curves import Curves, pick
@@ -93,7 +94,7 @@ def reproduce(
     """
     size = size_of(trials=trials, rounds=rounds, quick=quick)
     study, out = paper_study(size, every_recipe=every_recipe), Path(out)
-    done = _publish(study, run_study(study, out=out, jobs=jobs), out)
+    done = _publish(study, run_study(study, out=out, jobs=jobs), out, jobs=jobs)
     paths = (done.summary, out / "figures", done.report)
     show(done.rows, done.gains, done.tuned, paths=paths, on=console or Console())
     return done
@@ -120,7 +121,7 @@ def _tuned_and_theoretical(algorithm: Algorithm, picked: float) -> Mapping[str, 
     return tuned if alone else {**tuned, PAPER: "paper"}
 
 
-def _publish(study: Study, done: Finished, out: Path) -> Reproduction:
+def _publish(study: Study, done: Finished, out: Path, *, jobs: int | None) -> Reproduction:
     """Write summary, figures and report of finished runs."""
     tuned, theoretical = (_in_order(study, done.found, kind) for kind in (TUNED, PAPER))
     floor = [each for each in tuned if each.algorithm == RANDOM]
@@ -147,9 +148,11 @@ def _publish(study: Study, done: Finished, out: Path) -> Reproduction:
     return Reproduction(
         summary=write_csv(rows, out / "summary.csv"),
         figures=tuple(
-            path
-            for family, these in panels.items()
-            for path in draw_panels(these, out / "figures", suffix=f"-{family}")
+            draw_panels(
+                {f"-{family}": these for family, these in panels.items()},
+                out / "figures",
+                jobs=cpu_count() if jobs is None else jobs,
+            )
         ),
         report=write_report(report, out / "report.html"),
         rows=rows,

@@ -1,6 +1,5 @@
 """Make the runs that are missing, in parallel, one BLAS thread each."""
 
-import os
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from joblib import Parallel, cpu_count, delayed
+from joblib import cpu_count, delayed
 from threadpoolctl import threadpool_limits
 
 from fedbandit.core.checks import one_of, whole
@@ -24,10 +23,10 @@ from fedbandit.lab.runs.engines import BACKENDS, MOST_LOSSES, Backend, on_cluste
 from fedbandit.lab.runs.output import sole_writer
 from fedbandit.lab.runs.progress import Progress
 from fedbandit.lab.runs.records import Records, open_records, record
-from fedbandit.lab.runs.replay import replayable
 from fedbandit.lab.runs.task import Task
-from fedbandit.lab.runs.workers import follow, interrupts_held
+from fedbandit.lab.runs.workers import interrupts_held, pool
 from fedbandit.simulation import simulate, warm_up
+from fedbandit.worlds.replay import replayable
 from fedbandit.worlds.round import World
 
 _TOGETHER = 8  # tasks on one tape that a worker gets at a time
@@ -141,17 +140,8 @@ def _make_on_loky(
     tasks: Sequence[Task], records: Records, workers: int
 ) -> Generator[Task, None, None]:
     groups = _sharing_a_world(tasks)
-    parallel = Parallel(
-        n_jobs=workers,
-        backend="loky",
-        batch_size=1,
-        max_nbytes=None,
-        return_as="generator_unordered",
-        initializer=follow,
-        initargs=(os.getpid(),),
-    )
     with interrupts_held():
-        finished = parallel(
+        finished = pool(workers, as_finished=True)(
             delayed(_make_in_worker)(index, group, records) for index, group in enumerate(groups)
         )
     try:

@@ -9,8 +9,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 
+from joblib import Parallel
+
 _LOOK_EVERY = 0.5  # seconds
 _HUSHED = "ignore:resource_tracker:UserWarning"
+
+
+def pool(workers: int, *, as_finished: bool = False) -> Parallel:
+    """Return what calls functions in so many processes, the same ones each time it is asked for.
+
+    Results come in the order of the calls, or as they are finished.
+    """
+    return Parallel(
+        n_jobs=workers,
+        backend="loky",
+        batch_size=1,
+        max_nbytes=None,
+        return_as="generator_unordered" if as_finished else "generator",
+        initializer=follow,
+        initargs=(os.getpid(),),
+    )
 
 
 def follow(parent: int) -> None:

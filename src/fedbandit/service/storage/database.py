@@ -1,6 +1,6 @@
 """What the store in SQL needs of a database: transactions, and words in which databases differ."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -66,3 +66,8 @@ class Database(Protocol):
 
 class TakenKey(Exception):
     """A row with this key is there already."""
+
+
+def places(values: Collection[object]) -> str:
+    """Return as many question marks as there are values, for a list in SQL."""
+    return ", ".join("?" * len(values))

@@ -13,9 +13,9 @@ from typing import Final
 from fedbandit.errors import StoreError
 from fedbandit.service.bookkeeping.recipes import current_fingerprint
 from fedbandit.service.storage.database import Database, Session
+from fedbandit.service.storage.deliveries import add_relaying
 from fedbandit.service.storage.past import add_past
 from fedbandit.service.storage.progress import add_progress
-from fedbandit.service.storage.relaying import add_relaying
 
 SCHEMA: Final = 9
 _SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"

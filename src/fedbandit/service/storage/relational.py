@@ -19,7 +19,13 @@ from fedbandit.service.storage.contract import (
     Token,
     TooManyTokens,
 )
-from fedbandit.service.storage.database import Database, Row, Session, TakenKey
+from fedbandit.service.storage.database import Database, Row, Session, TakenKey, places
+from fedbandit.service.storage.deliveries import (
+    put_relaying,
+    select_merged,
+    select_relaying,
+    upsert_merged,
+)
 from fedbandit.service.storage.migrations import create_tables, migrate
 from fedbandit.service.storage.past import SqlPast
 from fedbandit.service.storage.progress import TABLES as PROGRESS_TABLES
@@ -30,11 +36,7 @@ from fedbandit.service.storage.progress import (
     select_totals,
     write_traffic,
 )
-from fedbandit.service.storage.relaying import put_relaying, select_relaying
 from fedbandit.service.storage.rows import (
-    lives_of,
-    merged_of,
-    merged_values,
     model_of,
     shadow_of,
     token_of,
@@ -49,16 +51,6 @@ _MODEL = (
 )
 _TOKEN = "digest, name, model, agent, created, expires, used, lifetime, code"
 _TOKEN_INSERT = f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_AGENT = (
-    "lives, known, floor, uploads, observations, received, seen, since, mass, "
-    "spent_observations, spent_uploads, spent_at, loose, quarantined, rewards, reward_total, held, "
-    "shadow"
-)
-_AGENT_UPSERT = (
-    f"INSERT INTO agents (model, agent, {_AGENT}) VALUES ({', '.join('?' * 20)}) "
-    "ON CONFLICT (model, agent) DO UPDATE SET "
-    + ", ".join(f"{column} = excluded.{column}" for column in _AGENT.split(", "))
-)
 
 
 class SqlStore:
@@ -121,12 +113,12 @@ class SqlStore:
         """Return the merged uploads of all agents."""
         with self._database.session("snapshot") as session:
             _select_model(session, model)
-            return _select_merged(session, model, None)
+            return select_merged(session, model, None)
 
     def merged_uploads(self, model: str, agent: str) -> MergedUploads:
         """Return the merged uploads of one agent."""
         with self._database.session("snapshot") as session:
-            return _select_merged(session, model, [agent]).get(agent, MergedUploads())
+            return select_merged(session, model, [agent]).get(agent, MergedUploads())
 
     def shadows(self, model: str) -> list[ShadowSums]:
         """Return how agents compare with the rules that they shadow."""
@@ -173,7 +165,7 @@ class SqlStore:
             return Archive(
                 model=model,
                 state=_select_state(session, name),
-                merged=_select_merged(session, name, None),
+                merged=select_merged(session, name, None),
                 tokens=[token_of(row) for row in tokens],
                 parts=list(SqlPast(session, name).all_parts()),
                 groups=SqlPast(session, name).groups(),
@@ -185,7 +177,7 @@ class SqlStore:
         """Add a model with all that belongs to it."""
         with self._writing(f"Model {archive.model.name!r}, or one of its tokens") as session:
             _insert_model(session, archive.model, archive.state)
-            _upsert_merged(session, archive.model.name, archive.merged)
+            upsert_merged(session, archive.model.name, archive.merged)
             session.run_many(_TOKEN_INSERT, [token_values(token) for token in archive.tokens])
             past = SqlPast(session, archive.model.name)
             past.add_parts(archive.parts)
@@ -287,7 +279,7 @@ class LockedModel:
         if not digests:
             return {}
         rows = self._session.run(
-            f"SELECT digest, agent FROM tokens WHERE digest IN ({_places(digests)}) AND model = ? "
+            f"SELECT digest, agent FROM tokens WHERE digest IN ({places(digests)}) AND model = ? "
             "AND code = 0 AND (expires IS NULL OR expires > ?)",
             [*digests, self.model.name, time.time()],
         )
@@ -295,7 +287,7 @@ class LockedModel:
 
     def merged_uploads(self, agents: Collection[str]) -> dict[str, MergedUploads]:
         """Return the merged uploads of each of some agents."""
-        found = _select_merged(self._session, self.model.name, sorted(agents))
+        found = select_merged(self._session, self.model.name, sorted(agents))
         return {agent: found.get(agent, MergedUploads()) for agent in agents}
 
     def write(
@@ -317,7 +309,7 @@ class LockedModel:
         columns = ", ".join(f"{column} = ?" for column in changed)
         values = (*changed.values(), self.model.name)
         self._session.run(f"UPDATE models SET {columns} WHERE name = ?", values)
-        _upsert_merged(self._session, self.model.name, merged)
+        upsert_merged(self._session, self.model.name, merged)
 
     def relaying(self) -> Relaying | None:
         """Return what a relay keeps of it beside its state."""
@@ -376,26 +368,3 @@ def _select_row(session: Session, name: str, columns: str, *, lock: str) -> Row:
 
 def _select_state(session: Session, name: str) -> bytes:
     return bytes(session.run("SELECT state FROM models WHERE name = ?", (name,))[0][0])
-
-
-def _select_merged(
-    session: Session, model: str, agents: Sequence[str] | None
-) -> dict[str, MergedUploads]:
-    """Return the merged uploads of those of some agents, or of all, that ever uploaded."""
-    which, values = "model = ?", [model]
-    if agents is not None and not agents:
-        return {}
-    if agents is not None:
-        which += f" AND agent IN ({_places(agents)})"
-        values += agents
-    rows = session.run(f"SELECT agent, {_AGENT} FROM agents WHERE {which}", values)
-    return {agent: merged_of(lives_of(lives, model, agent), *rest) for agent, lives, *rest in rows}
-
-
-def _upsert_merged(session: Session, model: str, merged: Mapping[str, MergedUploads]) -> None:
-    rows = [(model, agent, *merged_values(each)) for agent, each in merged.items()]
-    session.run_many(_AGENT_UPSERT, rows)
-
-
-def _places(values: Collection[object]) -> str:
-    return ", ".join("?" * len(values))
