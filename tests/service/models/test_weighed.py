@@ -1,6 +1,7 @@
 """A coordinator weighs the groups of a model, in every store: told, restarted, taken out, moved."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from fedbandit.service.models.sums import unpacked
 from fedbandit.service.models.weighed import WeighedGroups, summed
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_store
+from fedbandit.service.storage.rules import read_rules, written_rules
 from tests.service.running import client_of, post, state_path
 
 D, GROUPS = 6, 12
@@ -231,3 +233,10 @@ def test_show_names_whom_to_look_at(tmp_path: object, capsys: pytest.CaptureFixt
     assert f"groups: {GROUPS}; those that contradict the others count less" in said
     assert "contradicts the others, and counts" in said
     assert LIAR in said.split("look at")[1]
+
+
+def test_rules_of_before_have_groups_that_are_not_weighed() -> None:
+    assert not read_rules('{"groups":5}', "news").weighed
+    old, _ = new_model("news", RECIPES["lean"], groups=5, weighed=False)
+    assert not read_rules(written_rules(old), "news").weighed
+    assert read_rules(written_rules(replace(old, weighed=True)), "news").weighed
