@@ -82,6 +82,11 @@ class Connection:
         if self.refused and self.answering is not None:
             self.answering.cancel()
 
+    def let_go(self) -> None:
+        """Refer to nothing of its transport any more, now that it has ended."""
+        self.cut = self.serve = self.admitted = _nothing
+        self.answering = None
+
     def rank(self, now: float) -> int | None:
         """Return a newcomer's rank, by which the lowest is cut off; None if it may not be.
 

@@ -191,6 +191,10 @@ class Watched(asyncio.Protocol):
         self._ended()
         self._inner.connection_lost(error)
         self._connection.gone()
+        # What is left refers to itself in a circle: take apart what is large, without waiting
+        # for the garbage collector.
+        self._connection.let_go()
+        self.reads_from = None
 
     def _feed_head(self, data: bytes) -> bytes:
         """Pass on what belongs to the head of the first request; return the rest."""
