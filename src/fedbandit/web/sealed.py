@@ -26,7 +26,7 @@ class Sealed(asyncio.BufferedProtocol):
     nothing yet.
     """
 
-    def __init__(self, inner: "SmallTls", connection: Connection, slices: Slices) -> None:
+    def __init__(self, inner: sslproto.SSLProtocol, connection: Connection, slices: Slices) -> None:
         self._inner, self._connection, self._slices = inner, connection, slices
         self._held = bytearray()
         self._room: memoryview | None = None  # for the next slice
@@ -105,7 +105,6 @@ class Sealed(asyncio.BufferedProtocol):
         self._held.clear()
         self._connection.waits_for_us = False
         self._inner.connection_lost(exc)
-        asyncio.get_running_loop().call_soon(self._inner.let_go)  # once all have been told
 
     def _goes_straight_on(self) -> bool:
         return self._connection.known and not self._held
@@ -137,11 +136,6 @@ class SmallTls(sslproto.SSLProtocol):
     """TLS that reads so many bytes at a time, and keeps a buffer of as many all along."""
 
     max_size = 2**15
-
-    def let_go(self) -> None:
-        """Free what is large: others still refer to this, until garbage is collected."""
-        for name in ("_sslobj", "_incoming", "_outgoing", "_ssl_buffer_view", "_ssl_buffer"):
-            setattr(self, name, None)
 
 
 async def greet(

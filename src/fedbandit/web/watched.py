@@ -191,9 +191,7 @@ class Watched(asyncio.Protocol):
         self._ended()
         self._inner.connection_lost(error)
         self._connection.gone()
-        # What is left refers to itself in a circle: take apart what is large, without waiting
-        # for the garbage collector.
-        self._connection.let_go()
+        self._connection.let_go()  # in a circle they would wait for the garbage collector
         self.reads_from = None
 
     def _feed_head(self, data: bytes) -> bytes:
