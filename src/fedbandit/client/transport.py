@@ -134,6 +134,7 @@ class HttpTransport:
     def _trouble(self, response: HTTPResponse, answer: bytes) -> RemoteError:
         status, (field, message) = response.status, _error_in(answer)
         said = " ".join(word for word in (str(status), field, message or response.reason) if word)
+        said = said.removesuffix(".")
         answered = f"The coordinator at {self._host}:{self._port} answered {said}."
         if status >= 500 or status in _LATER:
             after = _seconds(response.getheader("Retry-After"))

@@ -195,6 +195,8 @@ function sentences(model) {
     const gap = lately.estimate - lately.earned;
     const word = Math.abs(gap) <= 0.02 * Math.max(Math.abs(lately.earned), 1e-12) ? "about what it estimated" : gap > 0 ? "less than it estimated" : "more than it estimated";
     told.push(`For its own choices the model estimated ${number(lately.estimate)} and got ${number(lately.earned)}: ${word}.`);
+  } else if (model.average !== null && !lately) {
+    told.push("What it estimated for its own choices is compared once there are a few minutes of rewards.");
   } else if (model.average !== null) {
     told.push("Agents of this version do not tell what they estimated; newer ones do.");
   } else {
@@ -217,7 +219,8 @@ function tiles(model) {
 }
 
 function explained({ lately }) {
-  if (!lately || lately.error === null || !lately.deviation) return "told once agents tell what they estimate";
+  if (!lately) return "told once there are a few minutes of rewards";
+  if (lately.error === null || !lately.deviation) return "told once agents tell what they estimate";
   const share = 1 - (lately.error / lately.deviation) ** 2;
   return share > 0 ? `explains ${percent(share)} of the variation of rewards` : "so far no better than guessing the average";
 }
