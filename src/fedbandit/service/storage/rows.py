@@ -82,7 +82,6 @@ def model_of(row: Sequence[Any]) -> Model:
         groups=rules.groups,
         told=bytes(told or b""),
         relays=rules.relays,
-        weighed=rules.weighed,
     )
 
 
