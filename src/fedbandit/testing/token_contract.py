@@ -3,6 +3,7 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Barrier
 
 import pytest
 
@@ -77,6 +78,29 @@ class TokenContract:
         store.add_token(heir(50, until))
         assert store.succeed(PHONE.digest, heir(99, forever), ends=forever)
         assert "heir-50" not in [token.name for token in store.tokens()]
+
+    def test_an_agent_that_exchanges_many_tokens_at_once_has_no_more_of_them(
+        self, store: Store
+    ) -> None:
+        store.create(NEWS, NEWS_STATE)
+        first = [replace(PHONE, digest=bytes([k] * 32), name=f"t{k}") for k in range(MOST_TOKENS)]
+        for token in first:
+            store.add_token(token)
+        forever, begin = time.time() + 1e6, Barrier(MOST_TOKENS)
+
+        def exchange(token: Token) -> bool:
+            digest = bytes([token.digest[0] + 100] * 32)
+            begin.wait()
+            try:
+                heir = replace(token, digest=digest, name=f"{token.name}-heir")
+                return store.succeed(token.digest, heir, ends=forever)
+            except TooManyTokens:
+                return False
+
+        with ThreadPoolExecutor(MOST_TOKENS) as pool:
+            won = list(pool.map(exchange, first))
+        assert won.count(True) == 1
+        assert len(store.tokens()) == MOST_TOKENS + 1
 
     def test_of_many_that_redeem_one_code_one_gets_a_token(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)

@@ -218,8 +218,7 @@ class SqlStore:
     def succeed(self, digest: bytes, successor: Token, *, ends: float | None) -> bool:
         """Add a successor to a token, which ends then, or is deleted."""
         with self._writing(f"Token {successor.name!r}") as session:
-            lock = session.dialect.lock
-            found = session.run(f"SELECT expires FROM tokens WHERE digest = ?{lock}", (digest,))
+            found = _lock_token(session, digest, successor)
             if not found:
                 return False
             if successor.agent is not None:
@@ -330,6 +329,22 @@ class LockedModel:
             "UPDATE models SET arm_norm = ?, reward = ?, most = ?, rules = ? WHERE name = ?",
             (*astuple(limits), rules, model.name),
         )
+
+
+def _lock_token(session: Session, digest: bytes, successor: Token) -> list[Row]:
+    """Lock a token, and all of the successor's agent; return its row: when it expires, or none.
+
+    All of them: of two transactions that add a token, the later one shows a token that the earlier
+    one has locked, or has one locked that the earlier one shows. So they count one after the other.
+    They are locked in the order in which ``note_uses`` writes, or both could wait for each other.
+    """
+    lock, whose = session.dialect.lock, (digest, successor.model, successor.agent)
+    rows = session.run(
+        "SELECT digest, expires FROM tokens WHERE digest = ? OR (model = ? AND agent = ?) "
+        f"ORDER BY digest{lock}",
+        whose,
+    )
+    return [(expires,) for each, expires in rows if bytes(each) == digest]
 
 
 def _make_room_for_token(session: Session, model: str | None, agent: str) -> None:
