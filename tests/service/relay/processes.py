@@ -73,22 +73,25 @@ class Fleet:
         url = store()
         make_model(url, "news", recipe, limits=DEFAULT_LIMITS, relays=1)
         self.root = Place(url)
-        self.relays = [self._relay(url, store(), tmp / f"token-{k}", k) for k in range(relays)]
+        self.relays = list[Place]()
+        for k in range(relays):
+            self.add_relay(store(), tmp / f"token-{k}")
         self.players = [
             Player(fb.connect(relay.address, model="news", agent=f"agent-{k}"), k, recipe.dimension)
             for k, relay in enumerate(self.relays * agents)
         ]
 
-    def _relay(self, above: str, url: str, token: Path, number: int) -> Place:
-        name = f"relay-{number}"
-        token.write_text(make_token(above, model="news", agent=name))
+    def add_relay(self, url: str, token: Path) -> None:
+        """Start one more relay, on this store, with its token in this file."""
+        name = f"relay-{len(self.relays)}"
+        token.write_text(make_token(self.root.url, model="news", agent=name))
         token.chmod(0o600)
-        return Place(
-            url,
+        options = (
             "--open",
             *("--upstream", self.root.address, "--upstream-agent", name),
             *("--upstream-token-file", f"news={token}", "--upstream-wait", "1"),
         )
+        self.relays.append(Place(url, *options))
 
     def stop(self) -> None:
         """End all processes, and all agents."""

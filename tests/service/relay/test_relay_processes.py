@@ -3,6 +3,9 @@
 Whatever happens, what agents were told is merged arrives at the root once, and agents never wait.
 """
 
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +13,12 @@ import numpy as np
 import pytest
 
 import fedbandit as fb
+from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas
+from fedbandit.service.storage.opening import open_store
+from fedbandit.wire import Limits, Sync, encode_sync, fingerprint
 from tests.service.relay.processes import Fleet, kill_under_load
 from tests.service.relay.tree import assert_sandwich
-from tests.service.running import metric
+from tests.service.running import BODY, metric, sync_path
 
 SKETCHES = fb.FSCLB(dimension=6, sketch_size=4, agents=30, alpha=0.05)
 LEAN = fb.FSCLB.lean(dimension=6, agents=30, alpha=0.05)
@@ -56,3 +62,53 @@ def test_kill_9_of_three_relays_and_the_root_with_thirty_agents(
     fleet = Fleet(recipe, sqlite_url, tmp_path, relays=3, agents=10)
     killed(fleet, kills=12, seed=seed, pause=1.0)
     assert max(player.slowest for player in fleet.players) < 60.0  # no agent waited for a start
+
+
+def set_quotas(url: str, quotas: Quotas) -> None:
+    """Let uploads stand for one observation each, and set the quotas of a model."""
+    store = open_store(url)
+    with store.lock("news") as locked:
+        limits = Limits(arm_norm=1.0, reward=1.0, count=1)
+        locked.set_rules(limits=limits, quotas=quotas, history=locked.model.history)
+    store.close()
+
+
+def status_of(address: str, agent: str, sequence: int, recipe: fb.Recipe) -> int:
+    """Send an upload of one observation; return the status of the answer."""
+    arm = np.eye(recipe.dimension)[:1]
+    upload = fb.Upload(0, fb.Statistics(fb.Gram(arm.T @ arm), arm[0], 1))
+    body = encode_sync(Sync(fingerprint(recipe), bytes(16), sequence, upload))
+    request = urllib.request.Request(address + sync_path(agent=agent), body, BODY)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_one_agent_below_a_relay_does_not_keep_the_others_out(
+    sqlite_url: Callable[[], str], tmp_path: Path
+) -> None:
+    """It spends the relay's quota and its share of the room; the rest is there for the others."""
+    recipe = fb.FedLinUCB(dimension=300, agents=2)
+    fleet = Fleet(recipe, sqlite_url, tmp_path, relays=0, agents=0)
+    try:
+        set_quotas(fleet.root.url, Quotas(uploads=1))
+        fleet.add_relay(sqlite_url(), tmp_path / "token")
+        relay, flood = fleet.relays[0], 0
+        while (status := status_of(relay.address, "flood", flood + 1, recipe)) == 200:
+            flood += 1
+        assert (status, flood > 3) == (429, True)
+        for agent in range(4):
+            assert status_of(relay.address, f"agent-{agent}", 1, recipe) == 200
+        set_quotas(fleet.root.url, NO_QUOTAS)
+        fleet.relays[0].kill()  # it would not ask again for an hour
+        fleet.relays[0].start()
+        deadline = time.monotonic() + 60
+        while fleet.at_root().count < flood + 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert status_of(relay.address, "flood", flood + 1, recipe) == 200
+    finally:
+        fleet.stop()

@@ -1,5 +1,8 @@
 """What a relay tells, asks, and does when the coordinator above is set back or made anew."""
 
+import time
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ import fedbandit as fb
 from fedbandit.client.delivery.delivery import Delivery
 from fedbandit.errors import DataError, Refused
 from fedbandit.service.bookkeeping.history import History
+from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas
 from fedbandit.service.models.archive import archive_bytes, read_archive
 from fedbandit.service.models.model import new_model
 from fedbandit.service.models.undo import (
@@ -17,10 +21,10 @@ from fedbandit.service.models.undo import (
     set_history,
 )
 from fedbandit.service.relay.sender import RelaySender
-from fedbandit.service.relay.upstream import begin
+from fedbandit.service.relay.upstream import Above, begin, prepare
 from fedbandit.wire import Limits, Sync, decode_synced, encode_sync, fingerprint
 from tests.service.relay.tree import MODEL, Leaf, Link, Node, Tree
-from tests.testing.memory_store import MemoryStore
+from tests.testing.memory_store import MemoryStore, Place
 
 MATRICES = fb.FedLinUCB(dimension=3, agents=2, alpha=1.0)
 
@@ -196,6 +200,17 @@ def test_nothing_is_taken_out_at_a_relay_but_an_agent_is_kept_out() -> None:
     assert tree.root.server.count == 10
 
 
+@pytest.mark.parametrize("quotas", [NO_QUOTAS, Quotas(observations=100)])
+def test_a_relay_without_quotas_says_so_when_it_starts(
+    quotas: Quotas, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = MemoryStore(Place())
+    store.create(*new_model(MODEL, MATRICES, quotas=quotas))
+    with caplog.at_level("INFO", "fedbandit.service"):
+        prepare(store, Above(url="http://127.0.0.1:9", agent="relay", models={MODEL: None}))
+    assert (f"model set {MODEL} --hourly-observations" in caplog.text) == (quotas == NO_QUOTAS)
+
+
 def test_only_an_empty_model_can_become_a_relays() -> None:
     tree = Tree(MATRICES, [], 1)
     fed(tree.leaves[0], 3)
@@ -221,28 +236,94 @@ def test_a_relay_is_moved_in_a_file_with_what_it_has_to_send() -> None:
     assert tree.root.server.count == 45
 
 
+def sent(relay: Node, agent: str, sequence: int) -> bool:
+    """Send an upload of one observation; return whether it was merged now."""
+    recipe, arm = relay.recipe, np.eye(relay.recipe.dimension)[:1]
+    upload = fb.Upload(0, fb.Statistics(fb.Gram(arm.T @ arm), arm[0], 1))
+    sync = Sync(fingerprint(recipe), bytes(16), sequence, upload)
+    return decode_synced(relay.answer(agent, "sync", encode_sync(sync))).merged
+
+
+def relay_for_single_observations(dimension: int) -> tuple[Tree, Node]:
+    """Return a relay, and its tree, whose uploads stand for one observation each."""
+    limits = Limits(arm_norm=1.0, reward=1.0, count=1)
+    tree = Tree(fb.FedLinUCB(dimension=dimension, agents=2), [1], 1, limits)
+    tree.relays[0].pass_on()
+    return tree, tree.relays[0]
+
+
+def let_in(relay: Node, agent: str) -> int:
+    """Send uploads until one is refused; return how many were merged, and that it may wait."""
+    merged = 0
+    with pytest.raises(Refused) as refused:
+        while sent(relay, agent, merged + 1):
+            merged += 1
+    assert (refused.value.status, refused.value.field) == (429, "quota")
+    return merged
+
+
 def test_no_more_waits_for_the_coordinator_above_than_may() -> None:
-    """Or one agent could fill a relay's store; what is not taken stays with its sender."""
-    recipe, most = fb.FedLinUCB(dimension=300, agents=2), 1
-    tree = Tree(recipe, [1], 1, Limits(arm_norm=1.0, reward=1.0, count=most))
-    (relay,) = tree.relays
-    relay.pass_on()
-    arm = np.eye(300)[:1]
-    upload = fb.Upload(0, fb.Statistics(fb.Gram(arm.T @ arm), arm[0], most))
-
-    def sent(sequence: int) -> bool:
-        sync = Sync(fingerprint(recipe), bytes(16), sequence, upload)
-        return decode_synced(relay.answer("flood", "sync", encode_sync(sync))).merged
-
+    """Or agents could fill a relay's store; what is not taken stays with its sender."""
+    tree, relay = relay_for_single_observations(300)
     merged = 0
     while not relay.relayed.is_full:
         merged += 1
-        assert sent(merged)
+        assert sent(relay, f"agent-{merged}", 1)
     assert 4 < merged < 20
     with pytest.raises(Refused) as refused:
-        sent(merged + 1)
+        sent(relay, "another", 1)
     assert refused.value.status == 503
-    assert not sent(merged)  # a copy is answered as ever
+    assert not sent(relay, "agent-1", 1)  # a copy is answered as ever
     passed_on(relay)
     assert tree.root.server.count == merged
-    assert sent(merged + 1)
+    assert sent(relay, "another", 1)
+
+
+def test_one_agent_does_not_take_the_room_of_others_below_a_relay() -> None:
+    tree, relay = relay_for_single_observations(3)
+    merged = let_in(relay, "flood")
+    assert 3 <= merged <= 9
+    relay.crash()
+    with pytest.raises(Refused):
+        sent(relay, "flood", merged + 1)
+    assert not sent(relay, "flood", merged)  # a copy is answered as ever
+    assert all(sent(relay, f"agent-{number}", 1) for number in range(4))
+    assert sent(relay, "agent-0", 2)
+    assert not relay.relayed.is_full
+    passed_on(relay)
+    assert tree.root.server.count == merged + 5
+    assert relay.relayed.senders == {}
+    assert sent(relay, "flood", merged + 1)
+
+
+def test_agents_of_like_size_have_all_the_room_that_there_is() -> None:
+    tree, relay = relay_for_single_observations(3)
+    for sequence in range(1, 13):
+        assert all(sent(relay, f"agent-{number}", sequence) for number in range(5))
+    assert len(relay.relayed.outbox.waiting) == 60
+    passed_on(relay)
+    assert tree.root.server.count == 60
+
+
+def test_what_others_send_passes_on_though_one_agent_spends_a_relays_quota(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In every hour that the coordinator above lets something in, also of a heavy honest agent."""
+    tree, relay = relay_for_single_observations(3)
+    now, sequences = time.time(), {"flood": 0, "busy": 0, "rare": 0}
+    with tree.root.store.lock(MODEL) as locked:
+        quotas = Quotas(uploads=4)
+        locked.set_rules(limits=locked.model.limits, quotas=quotas, history=locked.model.history)
+    for hour in range(30):
+        monkeypatch.setattr(time, "time", lambda hour=hour: now + 3600.0 * hour)
+        for agent, times in (("flood", 50), ("busy", 3), ("rare", 1)):
+            with suppress(Refused):
+                for _ in range(times):
+                    assert sent(relay, agent, sequences[agent] + 1)
+                    sequences[agent] += 1
+        relay.let_wait()
+        with suppress(Refused):  # it is held back
+            relay.pass_on()
+    assert sequences["rare"] == 30
+    assert sequences["busy"] >= 30
+    assert sum(sequences.values()) - tree.root.server.count <= 20  # so little waits

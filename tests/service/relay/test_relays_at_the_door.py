@@ -138,8 +138,8 @@ def test_what_a_relay_lets_in_is_not_refused_above(exact: bool) -> None:
             continue
         let_in += 1
         relayed = Relayed.fresh(recipe, bytes(16))
-        uploads = [sync.upload] * int(rng.integers(1, 8))
-        flying = relayed.absorbed(recipe, uploads, None).launched(recipe).outbox.in_flight
+        sent = [("phone", sync.upload)] * int(rng.integers(1, 8))
+        flying = relayed.absorbed(recipe, sent, None).launched(recipe).outbox.in_flight
         assert flying is not None
         check_sync(above, wire.Sync(sync.fingerprint, bytes(16), 1, flying))
     assert let_in > 100

@@ -33,6 +33,7 @@ from fedbandit.service.relay.relayed import Relayed, read_relayed
 from fedbandit.service.storage.contract import Locked, Model, Store
 
 _log = logging.getLogger("fedbandit.service")
+_CROWDING = Exceeded("too much of what waits for the coordinator above is this agent's own", 10)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,8 +110,7 @@ class Committer:
 
     def _merge(self, locked: Locked, server: Server, batch: Sequence[CheckedSync]) -> list[Outcome]:
         """Merge what is new into the server and the store; answers lack their download yet."""
-        full = self._relayed is not None and self._relayed.is_full
-        sorting = _Sorting(self._served, server, locked, batch, full=full)
+        sorting = _Sorting(self._served, server, locked, batch, self._relayed)
         outcomes = [sorting.sort(each) for each in batch]
         if not sorting.new:
             return outcomes
@@ -120,7 +120,7 @@ class Committer:
         try:
             merge(self._served.recipe, server, sorting.new)
             self._merge_into_groups(locked, server, sorting)
-            due = self._pass_on(locked, server, sorting.new, reference)
+            due = self._pass_on(locked, server, sorting, reference)
         except InvalidMessage as error:
             raise _Unsound(error) from error
         self._bytes = wire.encode(server.whole())
@@ -146,13 +146,13 @@ class Committer:
         return None if stored is None else read_relayed(self._served.recipe, stored)
 
     def _pass_on(
-        self, locked: Locked, whole: Server, new: Sequence[Upload], reference: Array | None
+        self, locked: Locked, whole: Server, sorting: "_Sorting", reference: Array | None
     ) -> bool:
         """Let uploads wait for upstream too, at a relay; return whether what waits is due there."""
         if self._relayed is None:
             return False
-        recipe = self._served.recipe
-        self._relayed = self._relayed.absorbed(recipe, new, reference)
+        recipe, sent = self._served.recipe, [(agent, each) for agent, _, each in sorting.parts()]
+        self._relayed = self._relayed.absorbed(recipe, sent, reference)
         locked.write_relaying(outbox=self._relayed.stored().outbox)
         return self._relayed.outbox.in_flight is None and self._relayed.is_due(recipe, whole.base)
 
@@ -225,7 +225,7 @@ class _Sorting:
 
     ``new`` is what is to be merged, in order; ``merged`` are the senders' once that is done, and
     ``mass`` is the model's. ``sized`` is ``new`` with sizes. ``now`` is the time of the batch.
-    ``full``: whether what waits for the coordinator above, at a relay, is all that may.
+    ``relayed``, at a relay, says whether more may wait for the coordinator above, and of whom.
     """
 
     def __init__(
@@ -234,10 +234,10 @@ class _Sorting:
         server: Server,
         locked: Locked,
         batch: Sequence[CheckedSync],
-        *,
-        full: bool,
+        relayed: Relayed | None,
     ) -> None:
-        self._full = full
+        self._full = relayed is not None and relayed.is_full
+        self._crowding = frozenset[str]() if relayed is None else relayed.crowding
         self._fingerprints, self._dimension = served.fingerprints, served.recipe.dimension
         self._version, self._count = server.version, server.count
         self._quotas, self.mass, self.now = locked.model.quotas, locked.model.mass, time.time()
@@ -265,6 +265,8 @@ class _Sorting:
             return quarantined()
         if self._full:
             return not_now("upstream", "as much waits for the coordinator above as may")
+        if agent in self._crowding:
+            return over_quota(_CROWDING)
         mass, spent = mass_of(sync.upload.summary), before.spent.drained(self._quotas, self.now)
         exceeded = self._exceeded(before, sync.upload.count, mass, spent)
         if exceeded is not None:

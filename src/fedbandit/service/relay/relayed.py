@@ -12,10 +12,15 @@ flight carries a download that contains it. That download becomes the base and t
 in one step, so that nothing is counted twice and nothing is left out.
 
 The state is what the relay's agents are told; it and this value change in one transaction.
+
+Several uploads wait where upstream takes less than the relay's agents send: it is away, or holds
+the relay back by a quota. All agents below share that quota, and the room for what waits. So from
+``_BUSY`` uploads, or half of the room, on, an agent of which more than ``_PART`` of what waits is
+has to wait itself; the others are let in, and what they send is sent in its turn.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -33,6 +38,8 @@ from fedbandit.service.storage.contract import Relaying
 _MANY: Final = 2**62
 _MOST_BYTES: Final = 2**23
 _ALWAYS: Final = 4  # uploads that may wait, however large they are
+_BUSY: Final = 8  # uploads that may wait before it is asked whose they are
+_PART: Final = 0.25  # of what waits that may be one agent's then
 
 
 class _Outbox(msgspec.Struct, array_like=True, frozen=True):
@@ -46,6 +53,7 @@ class _Outbox(msgspec.Struct, array_like=True, frozen=True):
     digest: str
     most: int
     logdet: float
+    senders: dict[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,6 +63,8 @@ class Relayed:
     ``base`` is merged into an empty server, ``version`` is upstream's, and ``digest`` names the
     download that both are from. ``most`` is how many observations an upload to upstream may stand
     for. ``logdet`` is log det V of base and in flight together: of what upstream knows, or will.
+    ``senders``: how many of the observations that wait are whose, by agent, counted while several
+    uploads wait. Those of an upload that leaves are taken to be as mixed as all that waited.
     """
 
     base: Statistics
@@ -63,6 +73,7 @@ class Relayed:
     digest: str = ""
     most: int = _MANY
     logdet: float
+    senders: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def fresh(cls, recipe: Recipe, life: bytes) -> "Relayed":
@@ -77,23 +88,29 @@ class Relayed:
         return self._with(recipe, (*self._flying, *self.outbox.waiting))
 
     def absorbed(
-        self, recipe: Recipe, uploads: Sequence[Upload], reference: Array | None
+        self, recipe: Recipe, sent: Sequence[tuple[str, Upload]], reference: Array | None
     ) -> "Relayed":
         """Return it with more uploads of the relay's agents waiting, merged with those that are.
 
+        ``sent`` are the uploads, each with its agent.
         No upload stands for more than ``most`` observations; another is begun before that.
         ``reference`` is theta' of the state before these uploads (``Base.reference``).
         """
         *before, last = self.outbox.waiting or (None,)
         together: list[Upload] = [] if last is None else [last]
-        for upload in uploads:
+        for _, upload in sent:
             if together and sum(each.count for each in together) + upload.count > self.most:
                 before.append(_one_of(recipe, together, reference))
                 together = []
             together.append(upload)
         before.append(_one_of(recipe, together, reference))
         waiting = tuple(each for each in before if each is not None)
-        return replace(self, outbox=replace(self.outbox, waiting=waiting))
+        senders = dict[str, float]()
+        if len(waiting) > 1:
+            senders |= self.senders
+            for agent, upload in sent:
+                senders[agent] = senders.get(agent, 0.0) + upload.count
+        return replace(self, outbox=replace(self.outbox, waiting=waiting), senders=senders)
 
     def is_due(self, recipe: Recipe, whole: Base) -> bool:
         """Say whether what waits has to be passed on: the rule by which agents upload.
@@ -114,9 +131,16 @@ class Relayed:
         Several uploads wait only where each stands for as many observations as upstream takes in
         one, and upstream is away, or holds the relay back.
         """
-        waiting = self.outbox.waiting
-        scalars = sum(each.summary.upload_scalars for each in waiting)
-        return len(waiting) > _ALWAYS and scalars * wire.WIDTH > _MOST_BYTES
+        return self._used > 1.0
+
+    @property
+    def crowding(self) -> frozenset[str]:
+        """The agents that may send no more for now: too much of what waits is theirs."""
+        busy = len(self.outbox.waiting) > _BUSY or self._used > 0.5
+        if not (self.senders and busy):
+            return frozenset()
+        most = _PART * _observations(self.outbox)
+        return frozenset(agent for agent, count in self.senders.items() if count > most)
 
     def launched(self, recipe: Recipe) -> "Relayed":
         """Return it with the first upload that waits in flight, rounded as agents round theirs."""
@@ -126,7 +150,11 @@ class Relayed:
         def rounded(upload: Upload) -> Upload:
             return Upload(0, memory.uploaded(upload.statistics, base))
 
-        return self._knowing(recipe, outbox=self.outbox.next_in_flight(rounded))
+        outbox = self.outbox.next_in_flight(rounded)
+        left = _observations(outbox) / _observations(self.outbox)
+        several = len(outbox.waiting) > 1
+        senders = {agent: left * count for agent, count in self.senders.items()} if several else {}
+        return self._knowing(recipe, outbox=outbox, senders=senders)
 
     def acknowledged(self, recipe: Recipe, download: Download, digest: str) -> "Relayed":
         """Return it without the upload in flight, which is in this download."""
@@ -162,10 +190,17 @@ class Relayed:
         waiting = [wire.encode(each) for each in box.waiting]
         packed = _Outbox(
             *(box.life, box.born, box.sequence, flying, waiting),
-            *(self.digest, self.most, self.logdet),
+            *(self.digest, self.most, self.logdet, dict(self.senders)),
         )
         base = wire.encode(Download(self.base, self.version))
         return Relaying(base=base, outbox=msgspec.msgpack.encode(packed))
+
+    @property
+    def _used(self) -> float:
+        """How much of the room for what waits is taken: 1 is all of it."""
+        waiting = self.outbox.waiting
+        scalars = sum(each.summary.upload_scalars for each in waiting)
+        return min(len(waiting) / (_ALWAYS + 0.5), scalars * wire.WIDTH / _MOST_BYTES)
 
     @property
     def _flying(self) -> tuple[Upload, ...]:
@@ -185,6 +220,11 @@ class Relayed:
         memory = recipe.parts.memory
         theirs = [each.statistics for each in uploads]
         return memory.merged(self.base, theirs, Base(self.base, memory).reference)
+
+
+def _observations(outbox: Outbox) -> int:
+    """Return how many observations wait."""
+    return sum(each.count for each in outbox.waiting)
 
 
 def _one_of(recipe: Recipe, uploads: Sequence[Upload], reference: Array | None) -> Upload:
@@ -217,4 +257,5 @@ def read_relayed(recipe: Recipe, stored: Relaying) -> Relayed:
         digest=box.digest,
         most=box.most,
         logdet=box.logdet,
+        senders=box.senders,
     )

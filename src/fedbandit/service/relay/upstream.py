@@ -16,6 +16,7 @@ from fedbandit.client.transport import HttpTransport, Transport
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import DataError
 from fedbandit.service.bookkeeping.history import History
+from fedbandit.service.bookkeeping.quotas import NO_QUOTAS
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model, recipe_of
 from fedbandit.service.relay.relayed import Relayed
 from fedbandit.service.relay.sender import RelaySender
@@ -28,6 +29,10 @@ WAIT = 60.0
 
 _TIMEOUT = 10.0
 _LAST_SECONDS = 2.0  # for an exchange under way when told to stop
+_NO_QUOTAS = (
+    "model %s has no quotas here. All agents below this relay share what the coordinator above "
+    "lets it send: to bound one of them, fedbandit model set %s --hourly-observations N"
+)
 _log = logging.getLogger("fedbandit.service")
 
 
@@ -121,6 +126,8 @@ def prepare(store: Store, above: Above) -> dict[str, Recipe]:
         with store.lock(name) as locked:
             if locked.relaying() is None:
                 begin(locked)
+            if locked.model.quotas == NO_QUOTAS:
+                _log.info(_NO_QUOTAS, name, name)
     return {name: recipe_of(store.model(name)) for name in above.models}
 
 
