@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,85 @@ def test_both_files_together_are_bounded(tmp_path: Path) -> None:
         log.close()
         assert sum(each.stat().st_size for each in tmp_path.iterdir()) < 1.2 * most
     assert {each.name for each in tmp_path.iterdir()} <= {"audit", "audit.1"}
+
+
+def repeat(log: AuditLog, times: int, *, agent: str = "a", address: str = "192.0.2.1") -> None:
+    for _ in range(times):
+        log.repeated(
+            "sync", address=address, token="t", received=3, sent=5, model="news", agent=agent
+        )
+
+
+def test_what_an_agent_does_again_and_again_shares_a_line(tmp_path: Path) -> None:
+    """Or one with a token could push out of the log what others did, and it itself before."""
+    path = tmp_path / "audit"
+    log = AuditLog(path)
+    repeat(log, 5000)
+    repeat(log, 1, agent="b")
+    repeat(log, 7, address="192.0.2.2")
+    log.close()
+    lines = lines_of(path)
+    assert [(each["agent"], each["from"], each.get("count", 1)) for each in lines] == [
+        ("a", "192.0.2.1", 1),
+        ("b", "192.0.2.1", 1),
+        ("a", "192.0.2.2", 1),
+        ("a", "192.0.2.2", 5005),
+    ]
+    assert sum(each["received"] for each in lines) == 3 * 5008
+    assert sum(each["sent"] for each in lines) == 5 * 5008
+
+
+def test_an_agent_with_many_addresses_has_few_lines(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit")
+    for number in range(5000):
+        repeat(log, 1, address=f"address-{number}")
+    log.close()
+    lines = lines_of(tmp_path / "audit")
+    assert len(lines) == 9
+    assert sum(each.get("count", 1) for each in lines) == 5000
+
+
+def test_a_line_is_shared_for_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    path = tmp_path / "audit"
+    log = AuditLog(path)
+    repeat(log, 10)
+    now += 59.0
+    repeat(log, 10)
+    now += 2.0
+    assert eventually(lambda: len(lines_of(path)) == 2)  # written though nothing more is done
+    repeat(log, 1)
+    log.close()
+    assert [each.get("count") for each in lines_of(path)] == [None, 19, None]
+
+
+def test_what_is_done_rarely_outlives_any_flood(tmp_path: Path) -> None:
+    path, most = tmp_path / "audit", 20_000
+    note_locally(path, "token created", token="first")
+    for turn in range(30):
+        log = AuditLog(path, most_bytes=most)
+        for number in range(40):
+            log.note("sync", turn=turn, number=number)
+            log.refused(f"address-{number}", 401, "authorization")
+        log.note("renew", made=f"token-{turn}")
+        log.close()
+        assert sum(each.stat().st_size for each in tmp_path.iterdir()) < 1.5 * most
+    lines = [line for each in tmp_path.iterdir() for line in lines_of(each)]
+    assert {line["token"] for line in lines if line["what"] == "token created"} == {"first"}
+    assert {line["made"] for line in lines if line["what"] == "renew"} == {
+        f"token-{turn}" for turn in range(30)
+    }
+
+
+def test_also_what_is_done_rarely_is_bounded(tmp_path: Path) -> None:
+    path, most = tmp_path / "audit", 20_000
+    for _ in range(30):
+        log = AuditLog(path, most_bytes=most)
+        for number in range(40):
+            log.note("renew", number=number)
+        log.close()
+        assert sum(each.stat().st_size for each in tmp_path.iterdir()) < 1.5 * most
 
 
 def test_lines_that_find_no_room_are_counted(tmp_path: Path) -> None:

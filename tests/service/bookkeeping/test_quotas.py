@@ -1,5 +1,7 @@
 """Quotas hold over any hours and in the long run, and whoever waits as told is let in."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -77,6 +79,23 @@ def test_a_clock_that_was_wrong_holds_nobody_up_for_longer_than_an_hour() -> Non
     spent = Spent(50.0, 1.0, 2e9).drained(BOTH, 1e9)
     assert spent.at == 1e9
     assert exceeded_rate(BOTH, spent.drained(BOTH, 1e9 + HOUR), 50) is None
+
+
+@given(COUNTS, st.lists(st.floats(0.0, HOUR), min_size=2, max_size=3), st.randoms())
+def test_clocks_that_differ_drain_no_more_than_one(
+    pauses: list[tuple[float, int]], ahead: list[float], random: Random
+) -> None:
+    """Whichever coordinator an agent goes to, and however often it goes from one to another."""
+    now, spent, let_in = 1e9, Spent(), list[int]()
+    for pause, count in [*pauses, *[(0.01, 1)] * 200]:
+        now += pause
+        spent = spent.drained(BOTH, now + random.choice(ahead))
+        if exceeded_rate(BOTH, spent, count) is None:
+            spent = spent.plus(count)
+            let_in.append(count)
+    hours = (now - 1e9 + max(ahead)) / HOUR
+    assert sum(let_in) <= 50 * (1 + hours) + 1e-6
+    assert len(let_in) <= 7 * (1 + hours) + 1e-6
 
 
 @given(st.floats(0.01, 1.0), st.lists(st.tuples(st.integers(0, 3), st.floats(0.1, 9)), max_size=80))

@@ -60,12 +60,17 @@ class Spent(msgspec.Struct, frozen=True):
     at: float = 0.0
 
     def drained(self, quotas: Quotas, now: float) -> "Spent":
-        """Return what is left of it now. A clock that was set back drains nothing."""
+        """Return what is left of it now.
+
+        A clock that is behind drains nothing, and none of the time until ``at`` is drained twice:
+        of several coordinators, whose clocks differ, one may have been ahead. By more than an hour
+        it was wrong, and counts no more.
+        """
         hours = max(0.0, now - self.at) / HOUR
         return Spent(
             _drained(self.observations, quotas.observations, hours),
             _drained(self.uploads, quotas.uploads, hours),
-            now,
+            self.at if now < self.at <= now + HOUR else now,
         )
 
     def plus(self, observations: int) -> "Spent":

@@ -132,7 +132,7 @@ class _Endpoints:
             seconds=time.perf_counter() - started,
         )
         coordinator.traffic.synced(model, merged=answer.merged, received=len(body), sent=len(sent))
-        self._note(request, "sync", token, status=200, received=len(body), sent=len(sent))
+        self._note_repeated(request, "sync", token, received=len(body), sent=len(sent))
         return Response(sent, media_type=wire.MEDIA_TYPE)
 
     async def state(self, request: Request) -> Response:
@@ -148,7 +148,7 @@ class _Endpoints:
         coordinator.traffic.joined(model, agent, told)
         coordinator.metrics.count("fedbandit_states_total", model=model)
         coordinator.metrics.count("fedbandit_sent_bytes_total", len(body), model=model)
-        self._note(request, "join", token, status=200, received=0, sent=len(body))
+        self._note_repeated(request, "join", token, received=0, sent=len(body))
         return Response(body, media_type=wire.MEDIA_TYPE, headers={"Cache-Control": "no-store"})
 
     async def token(self, request: Request) -> Response:
@@ -223,6 +223,23 @@ class _Endpoints:
             who = {"token": self.coordinator.authentication.name_of(digest)} if digest else {}
             named = {name: request.path_params[name] for name in ("model", "agent")}
             audit.note(what, **{"from": _address(request)}, **named, **who, **more)
+
+    def _note_repeated(
+        self, request: Request, what: str, digest: bytes | None, *, received: int, sent: int
+    ) -> None:
+        """Tell the audit log, if there is one, what agents do all the time."""
+        audit = self.coordinator.audit
+        if audit is not None:
+            named = {name: request.path_params[name] for name in ("model", "agent")}
+            token = self.coordinator.authentication.name_of(digest)
+            audit.repeated(
+                what,
+                address=_address(request),
+                token=token,
+                received=received,
+                sent=sent,
+                **named,
+            )
 
     async def _admitted(
         self, request: Request, *, asked_again: bool
