@@ -11,7 +11,7 @@ large ones.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from fedbandit.service.refusal import not_now, too_many
 from fedbandit.service.settings import Settings
@@ -24,7 +24,7 @@ class Turns:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._talking: dict[tuple[str, str], int] = {}
+        self._talking: dict[tuple[str, str, str], int] = {}
         self.queued, self._bytes = 0, 0
         self._bodies, self._arriving = 0, 0
 
@@ -34,9 +34,14 @@ class Turns:
         if crowded or self.queued >= self._settings.queue:
             raise not_now("coordinator", "too many syncs are under way")
 
-    def talking(self, model: str, agent: str) -> "_Held[tuple[str, str]]":
-        """Hold one of an agent's turns; raise Refusal (429) if it holds all of them already."""
-        who = model, agent
+    def talking(
+        self, model: str, agent: str, about: Literal["model", "token"] = "model"
+    ) -> "_Held[tuple[str, str, str]]":
+        """Hold one of an agent's turns; raise Refusal (429) if it holds all of them already.
+
+        It has as many to exchange its token: a sync that hangs does not keep it from that.
+        """
+        who = model, agent, about
         if self._talking.get(who, 0) >= self._settings.turns:
             raise too_many("agent", "this agent has as many requests under way as it may have")
         self._talking[who] = self._talking.get(who, 0) + 1
@@ -74,7 +79,7 @@ class Turns:
         self._bytes += size
         return _Held(self._unqueue, size)
 
-    def _leave(self, who: tuple[str, str]) -> None:
+    def _leave(self, who: tuple[str, str, str]) -> None:
         self._talking[who] -= 1
         if not self._talking[who]:
             del self._talking[who]

@@ -7,8 +7,10 @@ import ssl
 import time
 import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -36,6 +38,7 @@ from tests.service.running import (
     running,
     state_path,
     sync_path,
+    unwritable,
 )
 
 STRICT = Settings(remember_seconds=0.0, refusal_seconds=0.0)
@@ -168,6 +171,25 @@ def test_a_renewal_whose_answer_was_lost_goes_on_with_the_same_token(
     with running(url) as process:
         fb.renew(process.address, model="news", agent="phone", token_file=file)
     assert not draft.exists()
+
+
+def test_an_agent_that_renews_in_a_loop_keeps_no_other_agent_waiting(url: str) -> None:
+    """Exchanges write, and so may wait for the store; others have to be able to read meanwhile."""
+    mine, theirs = _add(url), _add(url, agent="tablet")
+    path = "/v1/models/news/agents/phone/token"
+    with client_of(url, Settings()) as client, ThreadPoolExecutor(8) as pool:
+
+        def renew(number: int) -> int:
+            answer = client.post(path, content=f"{number}" * 64, headers=_bearer(mine))
+            return int(answer.status_code)
+
+        with unwritable(url):
+            asked = [pool.submit(renew, number) for number in range(8)]
+            done = [each.result() for each in islice(as_completed(asked), 6)]
+            joined = client.get(state_path(agent="tablet"), headers=_bearer(theirs))
+            assert joined.status_code == 200
+            assert done == [429] * 6
+        assert sorted(each.result() for each in asked) == [200] * 2 + [429] * 6
 
 
 def test_commands_make_codes_rotate_and_show_when(

@@ -161,11 +161,12 @@ class _Endpoints:
         given = await coordinator.authentication.admit_to_enrol(
             secret, model=model, agent=agent, connection=connection
         )
-        body = await self._body(request, _DIGEST_DIGITS)
-        if not re.fullmatch(b"[0-9a-f]{64}", body):
-            expected = "expected the SHA-256 of the new token: 64 of 0-9 a-f"
-            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "digest", expected)
-        made = await coordinator.enrol(given, bytes.fromhex(body.decode()))
+        with coordinator.turns.talking(model, agent, "token"):
+            body = await self._body(request, _DIGEST_DIGITS)
+            if not re.fullmatch(b"[0-9a-f]{64}", body):
+                expected = "expected the SHA-256 of the new token: 64 of 0-9 a-f"
+                raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "digest", expected)
+            made = await coordinator.enrol(given, bytes.fromhex(body.decode()))
         self._note(
             request, "enrol" if given.code else "renew", given.digest, status=200, made=made.name
         )
