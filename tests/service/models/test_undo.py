@@ -128,6 +128,31 @@ def test_an_agent_that_is_forgotten_leaves_nothing_behind(recipe: fb.Recipe) -> 
     check_holds_just(model, left)
 
 
+@pytest.mark.parametrize(
+    "wide", [RECIPES["lean"], fb.FSCLB.lean(dimension=40, agents=3, alpha=1e9)]
+)
+def test_the_parts_of_an_agent_take_no_more_room_than_what_it_sent(wide: fb.Recipe) -> None:
+    """Or an agent could fill the disk by small uploads, of which each becomes a whole matrix."""
+    store = MemoryStore(Place())
+    model, state = new_model("m", wide, history=replace(OFTEN, every=1e9))
+    store.create(model, state)
+    committer, sent = Committer(store, Served(model, wide)), 0
+    for sequence in range(1, 8 * LOOSE + 1):
+        sender = wide.agent(0)
+        sender.observe(np.eye(wide.dimension)[sequence % 5], 1.0)
+        upload = sender.receive(fb.Collect())
+        assert upload is not None
+        sync = wire.Sync(wire.fingerprint(wide), bytes(16), sequence, upload)
+        assert isinstance(committer.commit([CheckedSync("a", sync, 1)])[0], Answer)
+        sent += len(wire.encode(fb.Download(upload.statistics, sequence)))
+        with store.lock("m") as locked:
+            parts = locked.past.parts("a")
+        kept = sum(len(each.data) for each in parts)
+        assert kept <= min(sent, len(store.state("m")[1]) + LOOSE * sent / sequence + 100)
+    with store.lock("m") as locked:
+        assert undo.forget_agent(locked, "a") == undo.Forgotten(8 * LOOSE, 0)
+
+
 @each_recipe
 @pytest.mark.parametrize("by_agent", [False, True])
 def test_a_rollback_is_the_snapshot_again_under_a_higher_version(

@@ -288,11 +288,15 @@ def _drop_later(
 
 
 def _compact(recipe: Recipe, locked: Locked, agent: str) -> None:
-    """Merge the parts of an agent that no snapshot lies between."""
-    past = locked.past
+    """Merge the parts of an agent that no snapshot lies between, where that saves room.
+
+    A server that keeps everything has a matrix for a few short rows. Merged into one of those,
+    small uploads would take many times what was sent.
+    """
+    past, least = locked.past, len(wire.encode(recipe.server().whole()))
     bounds = [each.version for each in past.snapshots()]
     for group in groups(past.parts(agent), bounds):
-        if len(group) > 1:
+        if len(group) > 1 and sum(len(each.data) for each in group) > least:
             merged = _merged(recipe, partial(iter, group), lambda _: (_WHOLE,))[_WHOLE]
             first, last = group[0].first, group[-1].last
             past.drop_parts(agent, after=first - 1, upto=last)
