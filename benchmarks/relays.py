@@ -52,7 +52,7 @@ class Node:
         reference = self.server.base.reference
         self.server.adopt(self.server.merged([upload]), version=self.server.version + 1)
         if self.relayed is not None:
-            self.relayed = self.relayed.absorbed(self.recipe, [upload], reference)
+            self.relayed = self.relayed.absorbed(self.recipe, [("", upload)], reference)
             if self.relayed.is_due(self.recipe, self.server.base):
                 self.pass_on()
         return self.download()

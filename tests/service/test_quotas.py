@@ -11,6 +11,7 @@ from fedbandit import wire
 from fedbandit.service.bookkeeping.history import HOURLY
 from fedbandit.service.bookkeeping.quotas import FREE, NO_QUOTAS, Exceeded, Quotas
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
+from fedbandit.service.models.undo import quarantine
 from fedbandit.service.refusal import over_quota
 from fedbandit.service.storage.contract import Model
 from fedbandit.service.storage.opening import open_store
@@ -127,6 +128,22 @@ def test_who_asks_in_a_loop_is_not_merged_for(
         change(url)  # what the store says now is asked for after remember_seconds
         assert tried(client, sync_for(RECIPE, 2, sequence=2))[0] == status
         post(client, sync_for(RECIPE, 3), agent="tablet")
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(0.0, 200), (60.0, 403)])
+def test_an_agent_in_quarantine_that_asks_in_a_loop_is_not_merged_for(
+    sqlite_url: StoreUrl, seconds: float, status: int
+) -> None:
+    url = sqlite_url()
+    made(url, NO_QUOTAS)
+    store = open_store(url)
+    with client_of(url, replace(OPEN, remember_seconds=seconds)) as client:
+        for on in (True, False):  # what the store says now is asked for after remember_seconds
+            with store.lock("news") as locked:
+                quarantine(locked, "phone", on=on)
+            assert tried(client, sync_for(RECIPE, 1))[0] == (403 if on else status)
+        post(client, sync_for(RECIPE, 3), agent="tablet")
+    store.close()
 
 
 def test_the_time_is_told_by_the_process_that_merges_too() -> None:

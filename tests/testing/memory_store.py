@@ -157,7 +157,8 @@ class LockedModel:
     def take_snapshot(self, at: float) -> None:
         self.new_past.groups[self.new.model.version] = self.groups()
         model, state = self.new.model, self.new.state
-        taken = Snapshot(model.version, model.count, at, len(state))
+        size = len(state) + sum(map(len, self.groups().values()))
+        taken = Snapshot(model.version, model.count, at, size)
         self.new_past.kept[model.version] = taken, state
         self.new = replace(self.new, model=replace(model, snapshot=at))
 

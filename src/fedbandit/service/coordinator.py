@@ -96,7 +96,7 @@ class Coordinator:
         self.authentication, self.audit = Authentication(store, settings, self._asked), audit
         self._models: dict[str, tuple[float, Served]] = {}
         self._downloads = Downloads()
-        self._over_quota: dict[tuple[ModelRef, str], tuple[float, Refusal]] = {}
+        self._held_back: dict[tuple[ModelRef, str], tuple[float, Refusal]] = {}
         self._away: set[_How] = set()
         self._ready_until = 0.0
         self._readying: asyncio.Task[None] | None = None
@@ -168,11 +168,11 @@ class Coordinator:
         """Merge an upload, exactly once and durably, and return the answer.
 
         ``token`` is the digest that ``admit`` returned; it is looked up again in the transaction.
-        An agent over its quota that comes again within ``remember_seconds`` is not merged for at
-        all: asking in a loop costs the others little.
+        An agent over its quota, or in quarantine, that comes again within ``remember_seconds`` is
+        not merged for at all: asking in a loop costs the others little.
         """
         ref = ModelRef(served.model.name, served.model.incarnation)
-        until, held_back = self._over_quota.get((ref, agent), (0.0, None))
+        until, held_back = self._held_back.get((ref, agent), (0.0, None))
         if held_back is not None and until > time.monotonic():
             raise held_back.again()
         try:
@@ -180,7 +180,7 @@ class Coordinator:
         except Refusal as refusal:
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
                 self.authentication.forget(token)
-            elif refusal.field == QUOTA:
+            elif refusal.field == QUOTA or refusal.status is HTTPStatus.FORBIDDEN:
                 self._hold_back((ref, agent), refusal)
             raise
         except ModelGone as error:
@@ -298,10 +298,10 @@ class Coordinator:
             await asyncio.to_thread(self.audit.close)
 
     def _hold_back(self, who: tuple[ModelRef, str], refusal: Refusal) -> None:
-        if len(self._over_quota) >= _REMEMBERED:
-            self._over_quota.clear()
+        if len(self._held_back) >= _REMEMBERED:
+            self._held_back.clear()
         until = time.monotonic() + min(self.settings.remember_seconds, refusal.retry_after)
-        self._over_quota[who] = until, refusal
+        self._held_back[who] = until, refusal
 
     async def _asked(self, ask: Callable[[], T]) -> T:
         """Run a question to the store in a thread and return its answer."""

@@ -273,9 +273,9 @@ class StoreContract(ProgressContract, TokenContract):
     def test_groups_are_kept_beside_the_state_and_in_snapshots(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)
         with store.lock("news") as locked:
-            assert locked.past.groups() == {}
-            locked.past.write_groups({0: b"a", 2: b"\x00"})
+            locked.past.write_groups({**locked.past.groups(), 0: b"a", 2: b"\x00"})
             locked.past.take_snapshot(at=1.0)
+            assert [each.size for each in locked.past.snapshots()] == [len(NEWS_STATE) + 2]
             locked.past.write_groups({1: b"c", 2: b"d"})
         with store.lock("news") as locked:
             assert locked.past.groups() == {0: b"a", 1: b"c", 2: b"d"}

@@ -3,6 +3,7 @@
 import time
 from contextlib import suppress
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -209,6 +210,19 @@ def test_a_relay_without_quotas_says_so_when_it_starts(
     with caplog.at_level("INFO", "fedbandit.service"):
         prepare(store, Above(url="http://127.0.0.1:9", agent="relay", models={MODEL: None}))
     assert (f"model set {MODEL} --hourly-observations" in caplog.text) == (quotas == NO_QUOTAS)
+
+
+def test_what_a_relay_stored_before_it_counted_senders_is_read() -> None:
+    _, relay = relay_for_single_observations(3)
+    for sequence in range(1, 4):
+        assert sent(relay, "phone", sequence)
+    now = relay.relayed
+    assert now.senders == {"phone": 2.0}  # counted from the second upload on that waits
+    *before, _ = msgspec.msgpack.decode(now.stored().outbox)
+    with relay.store.lock(MODEL) as locked:
+        locked.write_relaying(outbox=msgspec.msgpack.encode(before))
+    assert relay.relayed.senders == {}
+    assert relay.relayed.outbox.observations == now.outbox.observations
 
 
 def test_only_an_empty_model_can_become_a_relays() -> None:

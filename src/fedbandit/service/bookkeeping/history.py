@@ -40,7 +40,10 @@ HOURLY: Final = History()
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state from before: its version, its observations, when it was taken, its size in bytes."""
+    """A state from before: its version, its observations, when it was taken, its size in bytes.
+
+    The size is with the states of the groups, if there are any.
+    """
 
     version: int
     count: int

@@ -83,10 +83,12 @@ class SqlPast:
         """Keep the states as they are stored now."""
         self._run(
             "INSERT INTO snapshots (model, version, count, at, size, state) "
-            "SELECT name, version, count, ?, length(state), state FROM models WHERE name = ? "
+            "SELECT name, version, count, ?, length(state) + "
+            "(SELECT COALESCE(SUM(length(g.state)), 0) FROM groups_of g "
+            "WHERE g.model = models.name AND g.version = ?), state FROM models WHERE name = ? "
             "ON CONFLICT (model, version) DO UPDATE SET count = excluded.count, at = excluded.at, "
             "size = excluded.size, state = excluded.state",
-            (at, self._name),
+            (at, _NOW, self._name),
         )
         self._run(
             "INSERT INTO groups_of (model, version, number, state) "
