@@ -237,8 +237,9 @@ class _Sorting:
         *,
         full: bool,
     ) -> None:
-        self._full = full
+        self._locked, self._full = locked, full
         self._fingerprints, self._dimension = served.fingerprints, served.recipe.dimension
+        self._longest = locked.model.limits.arm_norm
         self._version, self._count = server.version, server.count
         self._quotas, self.mass, self.now = locked.model.quotas, locked.model.mass, time.time()
         self._senders: list[str] = []
@@ -309,11 +310,14 @@ class _Sorting:
         return exceeded_rate(self._quotas, spent, count) or exceeded_share(
             self._quotas,
             dimension=self._dimension,
+            longest=self._longest,
+            sent=count,
             observations=before.observations + count,
             held=before.mass,
             added=mass,
             total=self.mass,
             count=self._count,
+            senders=self._locked.senders,
         )
 
     def _answer(self, sync: wire.Sync, *, merged: bool, version: int) -> Answer:
