@@ -4,10 +4,13 @@ import pickle
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+import fedbandit as fb
 from fedbandit import wire
+from fedbandit.core.memory.summary import sketch_of
 from fedbandit.service.bookkeeping.history import HOURLY
 from fedbandit.service.bookkeeping.quotas import FREE, NO_QUOTAS, Exceeded, Quotas
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
@@ -81,6 +84,27 @@ def test_a_share_waits_for_others(sqlite_url: StoreUrl) -> None:
                 life = sync_for(RECIPE, number, sequence=number)
                 post(client, life, agent=f"tablet-{other}")
         assert tried(client, mine)[0] == 200
+
+
+def test_who_tells_first_of_arms_that_weigh_nothing_stops_nobody(sqlite_url: StoreUrl) -> None:
+    url = sqlite_url()
+    made(url, Quotas(share=0.2))
+    nothing = fb.Statistics(sketch_of(np.zeros((0, 4)), shed=0.0, size=3), np.zeros(4), 40)
+    with client_of(url) as client:
+        sync = wire.Sync(wire.fingerprint(RECIPE), bytes(16), 1, fb.Upload(0, nothing))
+        post(client, sync, agent="liar")
+        for number in range(1, 15):
+            for agent in range(6):
+                sync = sync_for(RECIPE, number, sequence=number)
+                assert tried(client, sync, agent=f"phone-{agent}") == (200, 0)
+        again = wire.Sync(wire.fingerprint(RECIPE), bytes(16), 2, fb.Upload(0, nothing))
+        assert tried(client, again, agent="liar")[0] == 200  # 80 of 584
+        for sequence in (3, 4):
+            again = replace(
+                again, sequence=sequence, upload=fb.Upload(0, replace(nothing, count=60))
+            )
+            status, _ = tried(client, again, agent="liar")
+        assert status == 429
 
 
 def test_who_waits_is_let_in(sqlite_url: StoreUrl, monkeypatch: pytest.MonkeyPatch) -> None:

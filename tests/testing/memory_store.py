@@ -23,7 +23,7 @@ from fedbandit.service.bookkeeping.progress import (
     start_of,
     summed,
 )
-from fedbandit.service.bookkeeping.quotas import Quotas
+from fedbandit.service.bookkeeping.quotas import Quotas, Senders
 from fedbandit.service.storage.contract import (
     MOST_TOKENS,
     Archive,
@@ -104,6 +104,10 @@ class LockedModel:
 
     def merged_uploads(self, agents: Collection[str]) -> dict[str, MergedUploads]:
         return {agent: self.new.merged.get(agent, MergedUploads()) for agent in agents}
+
+    def senders(self) -> Senders:
+        found = [each for each in self.new.merged.values() if each.uploads]
+        return Senders(len(found), sum(each.observations for each in found))
 
     def write(
         self,

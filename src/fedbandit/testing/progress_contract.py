@@ -19,6 +19,7 @@ from fedbandit.service.bookkeeping.progress import (
     Traffic,
     summed,
 )
+from fedbandit.service.bookkeeping.quotas import Senders
 from fedbandit.service.models.model import new_model
 from fedbandit.service.storage.contract import Store, Token
 
@@ -45,7 +46,7 @@ _NOON = 20_000 * DAY + DAY // 2
 
 
 class ProgressContract:
-    """Tests of periods, totals, traffic, refusals, marks, and of tokens by name."""
+    """Tests of periods, totals, senders, traffic, refusals, marks, and of tokens by name."""
 
     def test_progress_adds_up_by_the_minute(self, store: Store) -> None:
         store.create(_NEWS, _STATE)
@@ -56,6 +57,21 @@ class ProgressContract:
         expected = [Period(MINUTE, _NOON, twice), Period(MINUTE, _NOON + 60, _ONCE)]
         assert store.periods("news") == expected
         assert store.totals() == {"news": twice.plus(_ONCE)}
+
+    def test_senders_are_those_that_uploaded_to_the_model(self, store: Store) -> None:
+        merged = {
+            "a": MergedUploads(uploads=2, observations=7),
+            "b": MergedUploads(uploads=1, observations=2**50),
+            "c": MergedUploads(quarantined=True),
+        }
+        for model in (_NEWS, replace(_NEWS, name="shop")):
+            store.create(model, _STATE)
+            with store.lock(model.name) as locked:
+                assert locked.senders() == Senders()
+                locked.merged_uploads(merged)
+                locked.write(state=_STATE, version=1, count=9, merged=merged)
+        with store.lock("news") as locked:
+            assert locked.senders() == Senders(2, 2**50 + 7)
 
     def test_progress_of_a_lock_that_raises_is_not_kept(self, store: Store) -> None:
         store.create(_NEWS, _STATE)

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit.errors import InvalidParameter
 from fedbandit.service.bookkeeping.quotas import (
+    AHEAD,
     FREE,
     HOUR,
     NO_QUOTAS,
     Exceeded,
     Quotas,
+    Senders,
     Spent,
     check_quotas,
     exceeded_rate,
@@ -98,47 +100,161 @@ def test_clocks_that_differ_drain_no_more_than_one(
     assert len(let_in) <= 7 * (1 + hours) + 1e-6
 
 
-@given(st.floats(0.01, 1.0), st.lists(st.tuples(st.integers(0, 3), st.floats(0.1, 9)), max_size=80))
-def test_nobody_holds_more_than_its_share(share: float, tries: list[tuple[int, float]]) -> None:
-    held, seen, total = [0.0] * 4, [0] * 4, 0.0
-    for agent, mass in tries:
-        if not exceeded_share(
-            Quotas(share=share),
-            dimension=1,
-            observations=seen[agent] + 5,
-            held=held[agent],
+class Fleet:
+    """Agents that send to one model of dimension d, and what each of them holds of it."""
+
+    def __init__(self, share: float, *, d: int = 1) -> None:
+        self.quotas, self.d = Quotas(share=share), d
+        self.held, self.seen = dict[int, float](), dict[int, int]()
+
+    def send(self, agent: int, count: int, mass: float) -> bool:
+        """Try to send so many observations of this mass; return whether they were let in."""
+        held, seen = self.held.get(agent, 0.0), self.seen.get(agent, 0)
+        told = exceeded_share(
+            self.quotas,
+            dimension=self.d,
+            longest=1.0,
+            sent=count,
+            observations=seen + count,
+            held=held,
             added=mass,
-            total=total,
-            count=sum(seen),
-        ):
-            held[agent] += mass
-            total += mass
-            seen[agent] += 5
-            assert seen[agent] <= FREE or held[agent] <= share * total * (1 + 1e-12)
+            total=self.total,
+            count=self.count,
+            senders=lambda: Senders(len(self.seen), self.count),
+        )
+        if told is None:
+            self.held[agent], self.seen[agent] = held + mass, seen + count
+        return told is None
+
+    @property
+    def total(self) -> float:
+        return sum(self.held.values())
+
+    @property
+    def count(self) -> int:
+        return sum(self.seen.values())
+
+
+SENT = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(1, 9), st.sampled_from([0.0, 0.1, 1.0, 9.0])),
+    max_size=120,
+)
+MORE = 1 + 1e-12
+
+
+@given(st.floats(0.01, 1.0), SENT)
+def test_nobody_holds_more_than_its_share(
+    share: float, tries: list[tuple[int, int, float]]
+) -> None:
+    fleet = Fleet(share)
+    for agent, count, mass in tries:
+        if fleet.send(agent, count, mass) and fleet.seen[agent] > FREE:
+            assert fleet.held[agent] <= share * fleet.total * MORE
+            assert fleet.seen[agent] <= share * fleet.count * MORE
+
+
+@given(st.floats(0.01, 1.0), SENT)
+def test_nobody_begins_far_ahead_of_the_others(
+    share: float, tries: list[tuple[int, int, float]]
+) -> None:
+    """But for d observations, or their mass: what one may have to be able to begin."""
+    fleet = Fleet(share, d=3)
+    for agent, count, mass in tries:
+        senders, total = max(1, len(fleet.seen)), fleet.total
+        average = total / max(1, fleet.count)
+        if fleet.send(agent, count, mass) and total:
+            most = max(share, AHEAD / senders) * MORE
+            assert fleet.seen[agent] <= max(3, most * fleet.count)
+            assert fleet.held[agent] <= max(3 * average * MORE, most * fleet.total)
+
+
+@given(
+    st.sampled_from([1, 3, 20]),
+    st.lists(st.tuples(st.integers(1, 200), st.sampled_from([0.0, 1e-6, 1.0, 1e6])), max_size=5),
+)
+def test_what_one_agent_says_at_first_stops_nobody(d: int, said: list[tuple[int, float]]) -> None:
+    """Such as that it has seen much that weighs nothing: others may begin, and go on in turn."""
+    fleet = Fleet(0.25, d=d)
+    for count, mass in said:
+        fleet.send(0, count, mass)
+    for _ in range(FREE * d + 2):
+        assert all(fleet.send(agent, 1, 1.0) for agent in range(1, 6))
+
+
+def test_an_agent_that_did_not_go_ahead_is_not_asked_about() -> None:
+    """Counting the senders costs the store a walk over all agents."""
+
+    def senders() -> Senders:
+        raise AssertionError("counted")
+
+    assert not exceeded_share(
+        Quotas(share=0.25),
+        dimension=2,
+        longest=1.0,
+        sent=5,
+        observations=25,
+        held=20.0,
+        added=5.0,
+        total=95.0,
+        count=95,
+        senders=senders,
+    )
+
+
+@given(st.integers(1, 1000), st.integers(0, 10**6))
+def test_observations_that_were_taken_out_make_nobody_wait(left: int, gone: int) -> None:
+    """An agent's observations are all that it ever sent; those of all agents are as well."""
+    sent = (left + gone) // 5
+    assert not exceeded_share(
+        Quotas(share=0.25),
+        dimension=1,
+        longest=1.0,
+        sent=1,
+        observations=sent + 1,
+        held=left / 5,
+        added=1e-3,
+        total=float(left),
+        count=left,
+        senders=lambda: Senders(5, 5 * sent + 20),
+    )
 
 
 def test_a_share_is_told_with_a_time() -> None:
+    fleet = Fleet(0.25, d=2)
+    fleet.held, fleet.seen = {0: 1.0, 1: 4.0}, {0: 20, 1: 79}
     told = exceeded_share(
-        Quotas(share=0.25), dimension=2, observations=21, held=1.0, added=1.0, total=5.0, count=99
+        fleet.quotas,
+        dimension=2,
+        longest=1.0,
+        sent=1,
+        observations=21,
+        held=1.0,
+        added=1.0,
+        total=5.0,
+        count=99,
+        senders=lambda: Senders(2, 99),
     )
     assert isinstance(told, Exceeded)
     assert "0.25 of the model" in told.reason
     assert told.seconds > 0
 
 
-@given(st.floats(1.0, 1e15), st.integers(1, 20))
-def test_a_first_upload_is_free_unless_it_outweighs_what_it_may(mass: float, count: int) -> None:
-    """A thousand observations of the model weigh 1 each; what is free is 20 of those."""
-    told = exceeded_share(
-        Quotas(share=0.01),
-        dimension=2,
-        observations=count,
-        held=0.0,
-        added=mass,
-        total=1000.0,
-        count=1000,
-    )
-    assert (told is None) == (mass <= 20.0)
+@given(st.floats(1.0, 1e15), st.integers(1, 20), st.sampled_from([1, 5, 10, 100, 1000]))
+def test_a_first_upload_is_free_unless_it_outweighs_what_it_may(
+    mass: float, count: int, senders: int
+) -> None:
+    """A thousand observations of the model weigh 1 each, as the longest arm does.
+
+    What is free is 20 of those, and of many senders 5 times what they hold on average.
+    """
+    fleet = Fleet(0.001, d=2)
+    each = 1000 // senders
+    fleet.held = dict.fromkeys(range(1, senders + 1), float(each))
+    fleet.seen = dict.fromkeys(range(1, senders + 1), each)
+    fair = mass <= max(2.0, (1000.0 + mass) * AHEAD / senders) and mass <= 20.0
+    fair = fair or mass <= 0.001 * (1000.0 + mass)
+    few = count <= max(2.0, (1000.0 + count) * AHEAD / senders)
+    assert fleet.send(0, count, mass) == (fair and few)
 
 
 @pytest.mark.parametrize("recipe", [RECIPE, GRAM])

@@ -11,11 +11,18 @@ restarts, and several coordinators on one store count together.
 
 The *mass* of an upload is what it adds to the trace of V: trace(X^T X) for a Gram matrix, the
 squares of a sketch's rows and d times what it shed, or the sum of its bounds. An agent that holds
-more than its ``share`` of the mass that a model ever merged waits until others have sent enough.
-The first ``FREE`` x d observations of each agent are let in all the same, or none could begin; but
-only if together they weigh no more than so many of the model do on average.
+more than its ``share`` of the mass that a model ever merged waits until others have sent enough,
+and so does one that holds more than that of the observations: mean rewards and ``radius="auto"``
+count those, whatever they weigh.
+
+The first ``FREE`` x d observations of each agent may be a larger share, or none could begin. But
+together they weigh no more than so many of the longest arm; and what goes beyond the first d, as
+they weigh in the model on average, is no more than ``AHEAD`` times what an agent that has sent
+something holds on average. Otherwise a young model would be mostly that of the first agent that
+sends as much as it may.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, isfinite
 from typing import Final
@@ -32,7 +39,9 @@ from fedbandit.errors import InvalidParameter, complaint
 
 HOUR: Final = 3600.0
 FREE: Final = 10
-"""Observations of an agent, in multiples of d, from which on its share is looked at."""
+"""Observations of an agent, in multiples of d, until which it may hold more than its share."""
+AHEAD: Final = 5
+"""How much more than the average agent it may hold until then."""
 SHARE_SECONDS: Final = 600
 """When to ask again for an agent that holds its share already: others have to send first."""
 
@@ -82,6 +91,14 @@ NOTHING_SPENT: Final = Spent()
 
 
 @dataclass(frozen=True, slots=True)
+class Senders:
+    """How many agents have sent something to a model, and how many observations together."""
+
+    agents: int = 0
+    observations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Exceeded:
     """Why an upload has to wait, and for how many seconds at least."""
 
@@ -108,23 +125,40 @@ def exceeded_share(
     quotas: Quotas,
     *,
     dimension: int,
+    longest: float,
+    sent: int,
     observations: int,
     held: float,
     added: float,
     total: float,
     count: int,
+    senders: Callable[[], Senders],
 ) -> Exceeded | None:
     """Say whether an upload has to wait because of how much of the model is the agent's own.
 
     ``held`` is the agent's mass and ``total`` the model's, both without the upload, whose mass is
-    ``added``; ``observations`` are the agent's, with it, and ``count`` the model's, without it.
+    ``added``; ``observations`` are the agent's, with it, of which ``sent`` are the upload's, and
+    ``count`` the model's, without it. ``longest`` is the longest arm.
+
+    ``senders`` counts agents that have sent something before. It is called only where a share would
+    be exceeded. What agents have sent may be more than ``count``, once something was taken out.
     """
-    if quotas.share is None or held + added <= quotas.share * (total + added):
+    share, mass = quotas.share, held + added
+    if share is None or (
+        mass <= share * (total + added) and observations <= share * (count + sent)
+    ):
         return None
-    free = FREE * dimension
-    if observations <= free and (not count or held + added <= free * total / count):
+    known = senders()
+    everything = max(count, known.observations) + sent
+    most_mass, most = share * (total + added), share * everything
+    if observations <= FREE * dimension:
+        ahead = AHEAD / max(1, known.agents)
+        begun = max(dimension * total / max(1, count), ahead * (total + added))
+        most_mass = max(most_mass, min(FREE * dimension * longest**2, begun))
+        most = max(most, dimension, ahead * everything)
+    if mass <= most_mass and observations <= most:
         return None
-    reason = f"an agent may hold {quotas.share:g} of the model, and this one would hold more"
+    reason = f"an agent may hold {share:g} of the model, and this one would hold more"
     return Exceeded(reason, SHARE_SECONDS)
 
 

@@ -238,7 +238,9 @@ class _Sorting:
     ) -> None:
         self._full = relayed is not None and relayed.is_full
         self._crowding = frozenset[str]() if relayed is None else relayed.crowding
+        self._locked = locked
         self._fingerprints, self._dimension = served.fingerprints, served.recipe.dimension
+        self._longest = locked.model.limits.arm_norm
         self._version, self._count = server.version, server.count
         self._quotas, self.mass, self.now = locked.model.quotas, locked.model.mass, time.time()
         self._senders: list[str] = []
@@ -311,11 +313,14 @@ class _Sorting:
         return exceeded_rate(self._quotas, spent, count) or exceeded_share(
             self._quotas,
             dimension=self._dimension,
+            longest=self._longest,
+            sent=count,
             observations=before.observations + count,
             held=before.mass,
             added=mass,
             total=self.mass,
             count=self._count,
+            senders=self._locked.senders,
         )
 
     def _answer(self, sync: wire.Sync, *, merged: bool, version: int) -> Answer:

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.bookkeeping.history import HOURLY, History, Part, Snapshot
 from fedbandit.service.bookkeeping.progress import Period, Progress, Refused, Traffic
-from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas
+from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas, Senders
 from fedbandit.wire import Limits, ShadowSums
 
 
@@ -136,6 +136,10 @@ class Locked(Protocol):
 
     def merged_uploads(self, agents: Collection[str]) -> dict[str, MergedUploads]:
         """Return the merged uploads of each of some agents, which may be none."""
+        ...
+
+    def senders(self) -> Senders:
+        """Count the agents that uploaded before this block, and their observations."""
         ...
 
     def write(

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Final
 
 from fedbandit.service.bookkeeping.deduplication import MergedUploads
+from fedbandit.service.bookkeeping.quotas import Senders
 from fedbandit.service.storage.contract import Relaying
 from fedbandit.service.storage.database import Session, places
 from fedbandit.service.storage.rows import lives_of, merged_of, merged_values
@@ -35,6 +36,15 @@ def select_merged(
         values += agents
     rows = session.run(f"SELECT agent, {_AGENT} FROM agents WHERE {which}", values)
     return {agent: merged_of(lives_of(lives, model, agent), *rest) for agent, lives, *rest in rows}
+
+
+def count_senders(session: Session, model: str) -> Senders:
+    """Count the agents that uploaded, and their observations."""
+    ((agents, observations),) = session.run(
+        "SELECT COUNT(*), SUM(observations * 1.0) FROM agents WHERE model = ? AND uploads > 0",
+        (model,),
+    )
+    return Senders(agents, int(observations or 0))
 
 
 def upsert_merged(session: Session, model: str, merged: Mapping[str, MergedUploads]) -> None:

@@ -10,7 +10,7 @@ from fedbandit.errors import InvalidParameter, unknown
 from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.bookkeeping.progress import Period, Progress, Refused, Traffic
-from fedbandit.service.bookkeeping.quotas import Quotas
+from fedbandit.service.bookkeeping.quotas import Quotas, Senders
 from fedbandit.service.storage.contract import (
     MOST_TOKENS,
     Archive,
@@ -21,6 +21,7 @@ from fedbandit.service.storage.contract import (
 )
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey, places
 from fedbandit.service.storage.deliveries import (
+    count_senders,
     put_relaying,
     select_merged,
     select_relaying,
@@ -288,6 +289,10 @@ class LockedModel:
         """Return the merged uploads of each of some agents."""
         found = select_merged(self._session, self.model.name, sorted(agents))
         return {agent: found.get(agent, MergedUploads()) for agent in agents}
+
+    def senders(self) -> Senders:
+        """Count the agents that uploaded, and their observations."""
+        return count_senders(self._session, self.model.name)
 
     def write(
         self,
