@@ -111,6 +111,7 @@ def measured(store: Store) -> dict[str, dict[str, float]]:
             total.errors,
             total.moved,
             *_shadow_values(model, store),
+            int(model.weighed and bool(model.told)),
         )
         found[model.name] = dict(zip(_OF_MODELS, values, strict=True))
     return found
@@ -177,4 +178,5 @@ _OF_MODELS: Final = {
     "fedbandit_model_shadow_gain_low": "The lower end of its 95 % interval.",
     "fedbandit_model_shadow_gain_high": "The upper end of it.",
     "fedbandit_model_shadow_safe": "1 if switching is safe by the decisions of all agents.",
+    "fedbandit_model_doubted": "1 while some group of agents contradicts the others, else 0.",
 }

@@ -63,6 +63,7 @@ class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     groups: int = 0
     told: bytes = b""
     relays: int = 0
+    weighed: bool = False
 
 
 class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,10 +1,10 @@
-"""Groups of agents, for a model that few liars must not sway.
+"""Groups of agents, for a model that few liars must not sway: how many, and who is in which.
 
 What agents send is merged into the whole, as ever, and into the sum of the sender's group as well.
-Each group gives an estimate of theta, and agents are told their geometric median: the point with
-the least sum of distances. It stays near the honest groups' estimates as long as more than half of
-the groups have no liar, however large the lies in the others are. V, the certainty, is that of the
-whole.
+The groups of models made now are weighed (``models.weighing``). In models of before, each group
+gives an estimate of theta, and agents are told their geometric median: the point with the least sum
+of distances. It stays near the honest groups' estimates as long as more than half of the groups
+have no liar, however large the lies in the others are. V, the certainty, is that of the whole.
 
 Agents need not know: a download carries V and a moment b, and its receiver computes theta = V^-1 b.
 So the moment that it is told is V times the median.
@@ -22,6 +22,7 @@ from typing import Final
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.gram_memory import GramMemory
 from fedbandit.core.memory.lossy.reading import LossyGramReading, LossyReading
 from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.reading import SketchReading
@@ -30,10 +31,29 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base
 from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.service.models.sums import ROWS, WHOLE
 
 MOST_GROUPS: Final = 256
+DEFAULT_GROUPS: Final = 24
+FEWEST_AGENTS: Final = 10
+"""Fewer agents fill too few groups to tell a liar from the others."""
+
+_MOST_BYTES: Final = 2**25  # of the sums of all groups, as they are stored, by default
 _STEPS: Final = 50
 _NEAR: Final = 1e-9  # a point this near, relative to the spread, is the median
+
+
+def default_groups(recipe: Recipe, *, relays: int = 0) -> int:
+    """Return how many groups a model has unless it is said otherwise: 24, or none.
+
+    None for few agents; for large matrices, whose sums take room; and where relays are below, each
+    of which would be a group: one that is doubted takes all its agents along.
+    """
+    d = recipe.dimension
+    whole = d <= WHOLE or isinstance(recipe.parts.memory, GramMemory)
+    size = 2 * d * d if whole else 8 * ROWS * d
+    too_large = DEFAULT_GROUPS * size > _MOST_BYTES
+    return 0 if relays or too_large or recipe.agents < FEWEST_AGENTS else DEFAULT_GROUPS
 
 
 def group_of(created: float, groups: int, agent: str) -> int:
@@ -74,9 +94,9 @@ def told_moment(recipe: Recipe, whole: Server, groups: Mapping[int, Server]) -> 
     if not thetas:
         return whole.moment
     with np.errstate(all="ignore"):  # numbers that are too large are found below
-        told = _moment_for(recipe, whole, geometric_median(np.array(thetas)))
+        told = moment_for(recipe, whole, geometric_median(np.array(thetas)))
         if not np.isfinite(told).all():
-            told = _moment_for(recipe, whole, np.median(thetas, axis=0))
+            told = moment_for(recipe, whole, np.median(thetas, axis=0))
     return told if np.isfinite(told).all() else whole.moment
 
 
@@ -92,7 +112,7 @@ def _estimate(recipe: Recipe, group: Server) -> Array | None:
     return theta if np.isfinite(theta).all() else None
 
 
-def _moment_for(recipe: Recipe, whole: Server, theta: Array) -> Array:
+def moment_for(recipe: Recipe, whole: Server, theta: Array) -> Array:
     """Return V theta, with the V of the whole that estimates are made with."""
     memory, summary = recipe.parts.memory, whole.summary
     reading = memory.read(summary)

@@ -36,9 +36,10 @@ from fedbandit.service.bookkeeping.history import (
     superfluous,
 )
 from fedbandit.service.bookkeeping.quotas import NOTHING_SPENT, mass_of, share_left
-from fedbandit.service.models.groups import group_of, told_moment
+from fedbandit.service.models.groups import check_groups, group_of, told_moment
 from fedbandit.service.models.model import recipe_of, server_at
-from fedbandit.service.storage.contract import Locked
+from fedbandit.service.models.weighed import summed, told_of
+from fedbandit.service.storage.contract import Locked, Model
 
 _TOGETHER = 64  # parts that are merged by one shrink
 _WHOLE = -1  # in place of the number of a group
@@ -88,8 +89,21 @@ def set_history(locked: Locked, history: History) -> None:
     if not history.by_agent:
         locked.past.drop_parts(None, after=-1, upto=None)
     elif not model.history.by_agent and model.version:
-        locked.past.add_parts(_unattributed(model.version, locked.state(), locked.past.groups()))
+        groups = {} if model.weighed else locked.past.groups()
+        locked.past.add_parts(_unattributed(model.version, locked.state(), groups))
     locked.set_rules(limits=model.limits, quotas=model.quotas, history=history)
+
+
+def set_groups(locked: Locked, groups: int) -> None:
+    """Sort agents into other groups from now on; what was merged so far belongs to none of them."""
+    _check_own(locked)
+    model = locked.model
+    check_groups(groups)
+    locked.past.write_groups(dict.fromkeys(locked.past.groups(), b""))
+    locked.set_rules(limits=model.limits, quotas=model.quotas, history=model.history, groups=groups)
+    locked.write(
+        state=locked.state(), version=model.version, count=model.count, merged={}, told=b""
+    )
 
 
 def roll_back(locked: Locked, version: int) -> None:
@@ -100,13 +114,17 @@ def roll_back(locked: Locked, version: int) -> None:
     _drop_later(past.snapshots(), past.drop_snapshots, version + 1)
     late = _began(locked) > version
     past.drop_parts(None, after=version, upto=None)
+    weighed = locked.model.weighed
     if late and version:  # parts began after this snapshot
-        past.add_parts(_unattributed(version, state, groups))
-    empty = wire.encode(recipe.server().whole())
-    states = {number: groups.get(number, empty) for number in past.groups()}
-    opened = {number: server_at(recipe, each) for number, each in states.items()}
+        past.add_parts(_unattributed(version, state, {} if weighed else groups))
     statistics = server_at(recipe, state).statistics
-    _put(locked, recipe, statistics, groups=opened)
+    if weighed:
+        _put(locked, recipe, statistics, sums=groups)
+    else:
+        empty = wire.encode(recipe.server().whole())
+        states = {number: groups.get(number, empty) for number in past.groups()}
+        opened = {number: server_at(recipe, each) for number, each in states.items()}
+        _put(locked, recipe, statistics, groups=opened)
     _scale_mass(locked, recipe, statistics)
 
 
@@ -139,9 +157,9 @@ def forget_agent(locked: Locked, agent: str) -> Forgotten:
         reward_total=0.0,
         shadow=None,
     )
-    whole, groups = _rebuilt(locked, recipe)
+    whole, groups, sums = _rebuilt(locked, recipe)
     mass = max(mass_of(whole.summary) if known.mass else 0.0, locked.model.mass - known.mass)
-    _put(locked, recipe, whole, groups=groups, merged={agent: blank}, mass=mass)
+    _put(locked, recipe, whole, groups=groups, sums=sums, merged={agent: blank}, mass=mass)
     return Forgotten(gone, known.observations - gone)
 
 
@@ -164,8 +182,8 @@ def forget_span(locked: Locked, *, after: int, upto: int) -> int:
         )
     _drop_later(past.snapshots(), past.drop_snapshots, after + 1)
     past.drop_parts(None, after=after, upto=upto)
-    whole, groups = _rebuilt(locked, recipe)
-    _put(locked, recipe, whole, groups=groups)
+    whole, groups, sums = _rebuilt(locked, recipe)
+    _put(locked, recipe, whole, groups=groups, sums=sums)
     _scale_mass(locked, recipe, whole)
     return model.count - whole.count
 
@@ -182,16 +200,22 @@ def _put(
     recipe: Recipe,
     statistics: Statistics,
     *,
-    groups: Mapping[int, Server],
+    groups: Mapping[int, Server] | None = None,
+    sums: Mapping[int, bytes] | None = None,
     merged: Mapping[str, MergedUploads] | None = None,
     mass: float | None = None,
 ) -> None:
-    """Replace the state and those of the groups, under the next version."""
+    """Replace the state and those of the groups, or their sums, under the next version."""
     recipe.parts.memory.check(statistics, strict=True)
-    version, whole = locked.model.version + 1, recipe.server()
+    version, whole, past = locked.model.version + 1, recipe.server(), locked.past
     whole.adopt(statistics, version=version)
-    told = told_moment(recipe, whole, groups).astype("<f8").tobytes() if groups else None
-    locked.past.write_groups({each: wire.encode(groups[each].whole()) for each in groups})
+    told = None
+    if locked.model.weighed:
+        told = told_of(recipe, whole, sums or {})
+        past.write_groups({**dict.fromkeys(past.groups(), b""), **(sums or {})})
+    elif groups:
+        told = told_moment(recipe, whole, groups).astype("<f8").tobytes()
+        past.write_groups({each: wire.encode(groups[each].whole()) for each in groups})
     locked.write(
         state=wire.encode(whole.whole()),
         version=version,
@@ -220,26 +244,38 @@ def _scale_mass(locked: Locked, recipe: Recipe, left: Statistics) -> None:
 
 def opened_groups(recipe: Recipe, locked: Locked) -> dict[int, Server]:
     """Return the groups of a model, by number: those that something was merged into."""
-    if not locked.model.groups:
+    if not locked.model.groups or locked.model.weighed:
         return {}
     return {number: server_at(recipe, each) for number, each in locked.past.groups().items()}
 
 
-def _rebuilt(locked: Locked, recipe: Recipe) -> tuple[Statistics, dict[int, Server]]:
-    """Return the whole and its groups, merged from the parts that are left."""
+def _rebuilt(
+    locked: Locked, recipe: Recipe
+) -> tuple[Statistics, dict[int, Server], dict[int, bytes]]:
+    """Return the whole, and its groups or their sums, merged from the parts that are left."""
     model, past, groups = locked.model, locked.past, dict[int, Server]()
 
     def places(part: Part) -> tuple[int, ...]:
-        if not model.groups:
+        if not model.groups or model.weighed:
             return (_WHOLE,)
         return _WHOLE, group_of(model.created, model.groups, part.agent)
 
-    sums = _merged(recipe, past.all_parts, places)
+    merged = _merged(recipe, past.all_parts, places)
+    whole = merged.get(_WHOLE, recipe.parts.memory.empty_server())
+    if model.weighed:
+        return whole, {}, summed(recipe, _sent(model, past.all_parts()))
     empty = recipe.parts.memory.empty_server()
     for number in past.groups() if model.groups else ():
         groups[number] = recipe.server()
-        groups[number].adopt(sums.get(number, empty), version=1)
-    return sums.get(_WHOLE, empty), groups
+        groups[number].adopt(merged.get(number, empty), version=1)
+    return whole, groups, {}
+
+
+def _sent(model: Model, parts: Iterable[Part]) -> Iterator[tuple[int, Statistics]]:
+    """Yield what parts of agents hold, each with the number of its group."""
+    for part in parts:
+        if part.agent and part.agent[0] != "/":  # else it is from before parts were kept
+            yield group_of(model.created, model.groups, part.agent), _read(part)
 
 
 def _unattributed(version: int, state: bytes, groups: Mapping[int, bytes]) -> list[Part]:

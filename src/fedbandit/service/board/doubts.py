@@ -1,0 +1,33 @@
+"""Groups of agents that contradict the others, and so count less (``models.weighing``)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fedbandit.core.recipe import Recipe
+from fedbandit.core.server import Server
+from fedbandit.service.models.weighed import doubted_agents
+from fedbandit.service.storage.contract import Model, Store
+
+
+def doubts_view(
+    store: Store, model: Model, recipe: Recipe, whole: Server, agents: Iterable[str]
+) -> list[dict[str, Any]]:
+    """Return those groups, the least weight first, each with its agents; mostly none."""
+    if not (model.weighed and model.told):
+        return []
+    with store.lock(model.name) as locked:
+        stored = locked.past.groups()
+    found = doubted_agents(recipe, model, whole, stored, agents)
+    return [
+        {"group": number, "weight": weight, "agents": names}
+        for number, (weight, names) in sorted(found.items(), key=lambda each: each[1][0])
+    ]
+
+
+def doubts_sentences(doubted: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the same in words, a line a group."""
+    return [
+        f"group {each['group']} contradicts the others, and counts {each['weight']:.2g} of itself: "
+        f"look at {', '.join(each['agents'])}"
+        for each in doubted
+    ]

@@ -1,0 +1,192 @@
+"""Groups that contradict the others count less; honest ones lose nothing by being looked at."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import fedbandit as fb
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.service.models.groups import moment_for
+from fedbandit.service.models.sums import ROWS, GroupSum, nothing, packed, sum_of, unpacked
+from fedbandit.service.models.weighing import Weighed, weigh
+
+RIDGE = 1.0
+RECIPES = {
+    "FSCLB": fb.FSCLB(dimension=6, sketch_size=4, agents=3),
+    "averaged": fb.FSCLB(dimension=6, sketch_size=4, agents=3, estimate="averaged"),
+    "int8": fb.FSCLB(dimension=6, sketch_size=4, agents=3, estimate="corrected", wire="int8"),
+    "FedLinUCB": fb.FedLinUCB(dimension=6, agents=3),
+    "lean": fb.FSCLB.lean(dimension=6, agents=3),
+    "lean, few rows": fb.FSCLB.lean(dimension=6, agents=3, sketch_size=3, server_size=5),
+    "many features": fb.FSCLB.lean(dimension=150, agents=3),
+}
+each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+
+
+def told_sum(arms: Array, rewards: Array) -> GroupSum:
+    """What a group sent, as it is."""
+    d = arms.shape[1]
+    return GroupSum(arms.T @ arms, np.zeros((0, d)), np.zeros(d), rewards @ arms, len(arms))
+
+
+def everything(sums: list[GroupSum]) -> GroupSum:
+    """The sum of all groups, in full."""
+    square, moment = sum(each.square for each in sums), sum(each.moment for each in sums)
+    assert isinstance(square, np.ndarray)
+    assert isinstance(moment, np.ndarray)
+    d, count = len(moment), sum(each.count for each in sums)
+    return GroupSum(square, np.zeros((0, d)), np.zeros(d), moment, count)
+
+
+def estimate(sums: list[GroupSum]) -> Array:
+    """The estimate from everything."""
+    whole = everything(sums)
+    solved = np.linalg.solve(RIDGE * np.eye(len(whole.moment)) + whole.square, whole.moment)
+    return solved.astype(np.float64)
+
+
+def weighed(sums: list[GroupSum], *, rows: list[GroupSum] | None = None) -> Weighed:
+    """What is found of groups; of ``rows``, if the same groups keep rows."""
+    return weigh(everything(sums), estimate(sums), rows or sums, ridge=RIDGE)
+
+
+def honest(rng: np.random.Generator, theta: Array, counts: list[int], rank: int) -> list[GroupSum]:
+    """Groups whose arms lie in spaces of their own, with noise of 0.1."""
+    found = []
+    for count in counts:
+        basis = np.linalg.qr(rng.standard_normal((len(theta), rank)))[0]
+        arms = rng.standard_normal((count, rank)) @ basis.T / np.sqrt(rank)
+        found.append(told_sum(arms, arms @ theta + 0.1 * rng.standard_normal(count)))
+    return found
+
+
+@pytest.mark.parametrize("rank", [3, 12], ids=["own", "shared"])
+@pytest.mark.parametrize("heavy", [1, 200])
+def test_honest_groups_are_not_doubted_whatever_they_saw_and_however_much(
+    heavy: int, rank: int
+) -> None:
+    doubted = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        counts = [heavy * 20, *rng.integers(5, 60, size=15).tolist()]
+        sums = honest(rng, rng.standard_normal(12) / 3.0, counts, rank)
+        doubted += weighed(sums).theta is not None
+    assert doubted <= 3  # of 60
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    groups=st.integers(6, 30),
+    share=st.floats(0.0, 0.45),
+    mass=st.floats(-3.0, 9.0),
+    lie=st.floats(-3.0, 4.0),
+    alike=st.booleans(),
+)
+@settings(max_examples=200)
+def test_liars_in_less_than_half_of_the_groups_cannot_carry_the_estimate_away(
+    seed: int, groups: int, share: float, mass: float, lie: float, alike: bool
+) -> None:
+    """The bound that ``weighing`` states, for groups that see alike, and lies of any size."""
+    rng, d, n = np.random.default_rng(seed), 4, 400
+    liars = int(share * groups)
+    arms, theta = rng.standard_normal((n, d)) / 2.0, rng.standard_normal(d)
+    good = [
+        told_sum(arms, arms @ theta + 0.1 * rng.standard_normal(n)) for _ in range(groups - liars)
+    ]
+    bad, first = [], rng.standard_normal((n, d))
+    for _ in range(liars):
+        told = first if alike else rng.standard_normal((n, d))
+        length = 10.0**mass * float(np.sqrt((arms * arms).sum() / (told * told).sum()))
+        told = length * told if alike else length * told[:, :1] * rng.standard_normal(d)
+        bad.append(told_sum(told, told @ (-(10.0**lie) * theta)))
+    sums = [*good, *bad]
+    found = weighed(sums)
+    at = estimate(sums) if found.theta is None else found.theta
+    masses = np.array([each.mass for each in sums])
+    metric = RIDGE + np.minimum(1.0, np.median(masses) / masses) @ [each.diagonal for each in sums]
+    shared = RIDGE * at * good[0].mass / masses.sum()
+    residuals = np.array([each.moment - each.times(at) - shared for each in good]) / np.sqrt(metric)
+    mean = residuals.mean(axis=0)
+    rho = float(np.linalg.norm(residuals - mean, axis=1).max())
+    q, k = liars / (groups - liars), 3.0 + 3.0 / d
+    observations = groups * n
+    c = np.sqrt(observations / (observations - d))
+    bound = rho * (1.0 + k * c * (1.0 + 1.0 / np.sqrt(1.0 - q * q)))
+    assert np.linalg.norm(mean) <= 1.01 * bound + 1e-9
+
+
+def sent(recipe: fb.Recipe, seed: int, count: int = 9) -> fb.Upload:
+    """What an agent sends after some observations."""
+    agent, rng = recipe.agent(0), np.random.default_rng(seed)
+    for arm in rng.standard_normal((count, recipe.dimension)):
+        agent.observe(arm / np.linalg.norm(arm), float(rng.uniform(-1, 1)))
+    upload = agent.receive(fb.Collect())
+    assert isinstance(upload, fb.Upload)
+    return upload
+
+
+@each_recipe
+def test_a_sum_is_what_estimates_are_solved_with(recipe: fb.Recipe) -> None:
+    memory, server = recipe.parts.memory, recipe.server()
+    y = np.random.default_rng(0).standard_normal(recipe.dimension)
+    for seed in range(4):
+        server.receive(sent(recipe, seed))
+        group = sum_of(memory, server.statistics)
+        expected = moment_for(recipe, server, y)
+        assert_allclose(group.times(y) + memory.ridge * y, expected, rtol=1e-9, atol=1e-9)
+        eye = np.eye(recipe.dimension)
+        diagonal = [float(group.times(one) @ one) for one in eye]
+        assert_allclose(group.diagonal, diagonal, rtol=1e-9, atol=1e-9)
+        assert_allclose(group.mass, sum(diagonal))
+
+
+@each_recipe
+def test_sums_of_uploads_add_up_and_are_stored(recipe: fb.Recipe) -> None:
+    memory, uploads = recipe.parts.memory, [sent(recipe, seed) for seed in range(5)]
+    y = np.random.default_rng(0).standard_normal(recipe.dimension)
+    pieces = [sum_of(memory, upload.statistics) for upload in uploads]
+    total = nothing(memory).plus(pieces)
+    assert_allclose(total.times(y), sum(each.times(y) for each in pieces), rtol=1e-9, atol=1e-9)
+    assert_allclose(total.moment, sum(upload.moment for upload in uploads))
+    assert total.count == sum(upload.count for upload in uploads)
+    back = unpacked(packed(total))
+    assert_allclose(back.times(y), total.times(y), rtol=1e-6, atol=1e-5)
+    assert np.array_equal(back.moment, total.moment)
+    assert back.count == total.count
+
+
+def test_rows_are_cut_where_they_are_many_and_what_is_lost_is_spread() -> None:
+    rng, d = np.random.default_rng(0), 150
+    total = nothing(fb.FSCLB.lean(dimension=d, agents=3).parts.memory)
+    assert total.matrix is None
+    seen = np.zeros((d, d))
+    for _ in range(10):
+        rows = rng.standard_normal((40, d))
+        piece = GroupSum(None, rows, np.zeros(d), rows[0], 40)
+        total, seen = total.plus([piece]), seen + rows.T @ rows
+    assert len(total.rows) < 2 * ROWS
+    left = np.linalg.eigvalsh(total.square + np.diag(total.spread) - seen)
+    assert left.min() >= -1e-6  # no direction has less than was seen
+    assert left.max() <= 2.0 * float(total.spread.max())
+
+
+def test_a_liar_is_found_by_products_alone_where_rows_are_kept() -> None:
+    rng, d = np.random.default_rng(1), 150
+    theta = rng.standard_normal(d) / 12.0
+    sums, dense = [], []
+    for _ in range(12):
+        arms = rng.standard_normal((100, d)) / 12.0
+        told = told_sum(arms, arms @ theta + 0.1 * rng.standard_normal(100))
+        dense.append(told)
+        sums.append(GroupSum(None, arms, np.zeros(d), told.moment, 100))
+    lie = np.outer(np.ones(100), theta / np.linalg.norm(theta))
+    dense.append(told_sum(lie, -np.ones(100)))
+    sums.append(GroupSum(None, lie, np.zeros(d), dense[-1].moment, 100))
+    one, other = weighed(dense, rows=sums), weighed(dense)
+    assert one.theta is not None
+    assert other.theta is not None
+    assert_allclose(one.theta, other.theta, atol=1e-3)
+    assert one.weights[-1] < 0.05
+    assert one.weights[:-1].min() > 0.3
