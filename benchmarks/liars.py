@@ -200,7 +200,8 @@ class Weighed(Defence):
 
     def __init__(self, recipe: fb.Recipe, groups: int, *, feared: bool = False) -> None:
         super().__init__(recipe)
-        self.number, self.groups, self.feared = groups, WeighedGroups(recipe), feared
+        self.number, self.feared = groups, feared
+        self.groups = WeighedGroups(recipe, clock=float)
         self.sent: list[tuple[int, fb.Statistics]] = []
         self.told, self.doubts = b"", 0
 
@@ -208,7 +209,7 @@ class Weighed(Defence):
         """Say whether an upload would leave its group undoubted, where liars look out for that."""
         if not self.feared:
             return True
-        tried, whole = WeighedGroups(self.recipe), self.recipe.server()
+        tried, whole = WeighedGroups(self.recipe, clock=float), self.recipe.server()
         whole.adopt(self.server.merged([upload]), version=1)
         tried.absorb([*self.sent, (self._group(agent), upload.statistics)], 0.0)
         return tried.found(whole).theta is None

@@ -8,6 +8,8 @@ from fedbandit.core.server import Server
 from fedbandit.service.models.weighed import doubted_agents
 from fedbandit.service.storage.contract import Model, Store
 
+_NAMED = 20
+
 
 def doubts_view(
     store: Store, model: Model, recipe: Recipe, whole: Server, agents: Iterable[str]
@@ -28,6 +30,13 @@ def doubts_sentences(doubted: Iterable[dict[str, Any]]) -> list[str]:
     """Return the same in words, a line a group."""
     return [
         f"group {each['group']} contradicts the others, and counts {each['weight']:.2g} of itself: "
-        f"look at {', '.join(each['agents'])}"
+        f"{_whom(each['agents'])}"
         for each in doubted
     ]
+
+
+def _whom(agents: list[str]) -> str:
+    if not agents:
+        return "it is what was merged before the groups were set"
+    more = f" and {len(agents) - _NAMED} more" if len(agents) > _NAMED else ""
+    return f"look at {', '.join(agents[:_NAMED])}{more}"

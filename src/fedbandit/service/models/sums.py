@@ -13,7 +13,7 @@ enough digits to see a group's noise by.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.sketch_memory import SketchMemory
 from fedbandit.core.memory.summary import Gram
 from fedbandit.core.memory.triangle import Triangle
-from fedbandit.core.statistics import Statistics
+from fedbandit.core.statistics import NO_REWARDS, Rewards, Statistics
 from fedbandit.errors import InvalidState
 
 WHOLE: Final = 128
@@ -40,7 +40,8 @@ ROWS: Final = 64
 class GroupSum:
     """G = ``matrix`` + S^T S + diag(``spread``) with S = ``rows`` (k x d), b = ``moment``.
 
-    ``matrix`` (d x d) is None where rows are kept. ``count`` is the number of observations.
+    ``matrix`` (d x d) is None where rows are kept. ``count`` is the number of observations,
+    ``rewards`` are sums over theirs.
     """
 
     matrix: Array | None
@@ -48,6 +49,7 @@ class GroupSum:
     spread: Array
     moment: Array
     count: int
+    rewards: Rewards = NO_REWARDS
 
     def times(self, y: Array) -> Array:
         """Return G y. Cost O(d^2), or O(k d)."""
@@ -77,19 +79,19 @@ class GroupSum:
     def plus(self, others: Iterable[GroupSum]) -> GroupSum:
         """Return the sum of all; of the same kind as this one."""
         matrix, rows, spread = self.matrix, [self.rows], self.spread
-        moment, count = self.moment, self.count
+        moment, count, rewards = self.moment, self.count, self.rewards
         for each in others:
             rows.append(each.rows)
             if matrix is not None and each.matrix is not None:
                 matrix = matrix + each.matrix
             spread, moment = spread + each.spread, moment + each.moment
-            count += each.count
+            count, rewards = count + each.count, rewards.plus(each.rewards)
         kept, shed = np.vstack(rows), 0.0
         if matrix is not None and len(kept) >= len(moment):
             matrix, kept = matrix + kept.T @ kept, kept[:0]
         elif matrix is None and len(kept) >= 2 * ROWS:
             kept, shed = shrink(kept, ROWS + 1)
-        return GroupSum(matrix, kept, spread + shed, moment, count)
+        return GroupSum(matrix, kept, spread + shed, moment, count, rewards)
 
 
 def nothing(memory: Memory) -> GroupSum:
@@ -115,7 +117,7 @@ def sum_of(memory: Memory, statistics: Statistics) -> GroupSum:
         rows, spread = summary.rows, np.full(d, _missing_on_average(memory, statistics))
     else:
         raise TypeError(f"no sum of a {type(summary).__name__}")
-    return GroupSum(matrix, rows, spread, moment, statistics.count)
+    return GroupSum(matrix, rows, spread, moment, statistics.count, statistics.rewards)
 
 
 def _lossy(memory: LossyMemory, summary: LossyRows | LossyGram | Fitted) -> tuple[float, Array]:
@@ -138,6 +140,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     spread: bytes
     rows: bytes
     triangle: bytes
+    rewards: tuple[int, float, float]
 
 
 def packed(group: GroupSum) -> bytes:
@@ -145,9 +148,9 @@ def packed(group: GroupSum) -> bytes:
     rows, triangle = group.rows, b""
     if group.matrix is not None:
         rows, triangle = rows[:0], _short(group.square[_upper(len(group.moment))])
-    moment = group.moment.astype("<f8").tobytes()
+    moment, rewards = group.moment.astype("<f8").tobytes(), astuple(group.rewards)
     return msgspec.msgpack.encode(
-        _Packed(group.count, moment, _short(group.spread), _short(rows), triangle)
+        _Packed(group.count, moment, _short(group.spread), _short(rows), triangle, rewards)
     )
 
 
@@ -167,9 +170,8 @@ def unpacked(data: bytes) -> GroupSum:
             upper = np.zeros((d, d))
             upper[_upper(d)] = _long(read.triangle)
             matrix = upper + np.triu(upper, 1).T
-        return GroupSum(
-            matrix, _long(read.rows).reshape(-1, d), _long(read.spread), moment, read.count
-        )
+        rows, rewards = _long(read.rows).reshape(-1, d), Rewards(*read.rewards)
+        return GroupSum(matrix, rows, _long(read.spread), moment, read.count, rewards)
     except (msgspec.DecodeError, ValueError) as error:
         raise InvalidState(f"The sum of a group cannot be read ({error}). Restore a backup.") from (
             error

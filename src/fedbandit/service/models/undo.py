@@ -38,7 +38,13 @@ from fedbandit.service.bookkeeping.history import (
 from fedbandit.service.bookkeeping.quotas import NOTHING_SPENT, mass_of, share_left
 from fedbandit.service.models.groups import check_groups, group_of, told_moment
 from fedbandit.service.models.model import recipe_of, server_at
-from fedbandit.service.models.weighed import summed, told_of
+from fedbandit.service.models.weighed import (
+    EARLIER,
+    earlier_sums,
+    readable_sums,
+    summed,
+    told_of,
+)
 from fedbandit.service.storage.contract import Locked, Model
 
 _TOGETHER = 64  # parts that are merged by one shrink
@@ -95,14 +101,16 @@ def set_history(locked: Locked, history: History) -> None:
 
 
 def set_groups(locked: Locked, groups: int) -> None:
-    """Sort agents into other groups from now on; what was merged so far belongs to none of them."""
+    """Sort agents into other groups from now on; those of before stay, as groups of their own."""
     _check_own(locked)
-    model = locked.model
-    check_groups(groups)
-    locked.past.write_groups(dict.fromkeys(locked.past.groups(), b""))
+    model, past, recipe = locked.model, locked.past, recipe_of(locked.model)
+    whole = server_at(recipe, locked.state())
+    sums = earlier_sums(recipe, whole, past.groups()) if check_groups(groups) else {}
+    past.write_groups({**dict.fromkeys(past.groups(), b""), **sums})
     locked.set_rules(limits=model.limits, quotas=model.quotas, history=model.history, groups=groups)
+    told = told_of(recipe, whole, sums)
     locked.write(
-        state=locked.state(), version=model.version, count=model.count, merged={}, told=b""
+        state=locked.state(), version=model.version, count=model.count, merged={}, told=told
     )
 
 
@@ -119,7 +127,10 @@ def roll_back(locked: Locked, version: int) -> None:
         past.add_parts(_unattributed(version, state, {} if weighed else groups))
     statistics = server_at(recipe, state).statistics
     if weighed:
-        _put(locked, recipe, statistics, sums=groups)
+        sums = (
+            groups if readable_sums(groups) else earlier_sums(recipe, server_at(recipe, state), {})
+        )
+        _put(locked, recipe, statistics, sums=sums)
     else:
         empty = wire.encode(recipe.server().whole())
         states = {number: groups.get(number, empty) for number in past.groups()}
@@ -274,8 +285,10 @@ def _rebuilt(
 def _sent(model: Model, parts: Iterable[Part]) -> Iterator[tuple[int, Statistics]]:
     """Yield what parts of agents hold, each with the number of its group."""
     for part in parts:
-        if part.agent and part.agent[0] != "/":  # else it is from before parts were kept
+        if part.agent and part.agent[0] != "/":
             yield group_of(model.created, model.groups, part.agent), _read(part)
+        else:  # from before parts were kept
+            yield EARLIER, _read(part)
 
 
 def _unattributed(version: int, state: bytes, groups: Mapping[int, bytes]) -> list[Part]:

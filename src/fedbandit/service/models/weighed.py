@@ -1,115 +1,138 @@
 """The groups of a model whose groups are weighed: kept in a store, and what agents are told.
 
-A sum may be a hundred times as large as an upload, so it is not written with each: but once it has
-a tenth more observations than what is stored, or a minute has gone by; and with each upload while
-another coordinator merges into the same model, which reads what is stored. What is merged and not
-in a stored sum when a coordinator stops is in no group from then on, like what was merged before
-the model had groups or before parts were kept (see ``weighing``).
+Two things are not done with every upload, since they would cost more than merging it. When they are
+done is decided by what agents would be told, never by what an upload says of itself.
+
+*Weighing.* What was found stands as long as the estimate from everything has moved by less than
+``_MOVED`` of what an honest group would move it by (in the norm of D, see ``weighing``). When it
+has, the groups are weighed. Under load a tenth of the time is spent on that at most; in between
+agents are told the estimate that was found last.
+
+*Storing.* A sum may be a hundred times as large as an upload. It is written once what it lacks
+moves the estimate by as little as that, or has as little of an honest group's mass; and with each
+upload while another coordinator merges into the same model, which reads what is stored. What is
+merged and not in a stored sum when a coordinator stops is in no group from then on.
 """
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.contract import Memory
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Statistics
-from fedbandit.service.models.groups import group_of, moment_for
+from fedbandit.errors import InvalidState
+from fedbandit.service.models.groups import MOST_GROUPS, group_of, moment_for
 from fedbandit.service.models.sums import GroupSum, nothing, packed, sum_of, unpacked
 from fedbandit.service.models.weighing import DOUBTED, Weighed, weigh
 from fedbandit.service.storage.contract import Model
 
-_MORE, _SECONDS = 1.1, 60.0  # a sum is stored once it has this many times the observations, or then
+EARLIER: Final = MOST_GROUPS
+"""The number of the first group that holds what was merged before a model was given its groups."""
+
+_MOVED = 0.1
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
-_SOON = 1.005  # groups are weighed once there are this many times the observations
-_AGAIN = 1.2  # all is weighed from the beginning once there are this many times the observations
+_BUSY, _SAVED = 0.1, 1.0  # the share of time that weighing takes; seconds of it that are saved up
 
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """The sum of a group; how many observations the stored one has, and since when."""
+    """The sum of a group; of what is not stored of it, the mass and b - G theta."""
 
     total: GroupSum
-    stored: int = 0
-    at: float = 0.0
+    mass: float
+    pull: Array
 
 
 class WeighedGroups:
     """The groups of one model, as a coordinator holds them in memory."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe, self._memory = recipe, recipe.parts.memory
+    def __init__(self, recipe: Recipe, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._recipe, self._memory, self._clock = recipe, recipe.parts.memory, clock
         self._groups: dict[int, _Kept] = {}
-        self._before: dict[int, float] = {}
-        self._found, self._soon, self._due = Weighed(None, np.ones(0)), 0.0, 0.0
+        self._found, self._at = _unknown(self._memory), self._memory.empty().moment
+        self._saved, self._then = _SAVED, clock()
         self._reads, self._shared = 0, 0.0
 
     def read(self, stored: Mapping[int, bytes], now: float = 0.0) -> None:
-        """Take up what a store has; what was found of the groups before is gone on from."""
-        self._groups, self._soon, self._reads = {}, 0.0, self._reads + 1
+        """Take up what a store has."""
+        self._groups, self._found, self._reads = {}, _unknown(self._memory), self._reads + 1
         self._shared = now + _SHARED if self._reads > 1 else 0.0
         for number, data in stored.items():
             total = nothing(self._memory).plus([unpacked(data)])
-            self._groups[number] = _Kept(total, total.count, now)
+            self._groups[number] = _Kept(total, 0.0, np.zeros_like(total.moment))
 
     def absorb(self, sent: Iterable[tuple[int, Statistics]], now: float) -> dict[int, bytes]:
         """Add what was sent, each with the number of its group; return what is to be stored."""
+        touched = set()
         for number, statistics in sent:
-            kept = self._groups.get(number)
-            if kept is None:
-                kept = self._groups[number] = _Kept(nothing(self._memory), at=now)
-            kept.total = kept.total.plus([sum_of(self._memory, statistics)])
+            piece, empty = sum_of(self._memory, statistics), nothing(self._memory)
+            kept = self._groups.setdefault(number, _Kept(empty, 0.0, np.zeros_like(self._at)))
+            kept.total, kept.mass = kept.total.plus([piece]), kept.mass + piece.mass
+            kept.pull = kept.pull + piece.moment - piece.times(self._at)
+            touched.add(number)
+        middle = float(np.median([each.total.mass for each in self._groups.values()] or [0.0]))
         changed: dict[int, bytes] = {}
-        for number, kept in self._groups.items():
-            new = kept.total.count - kept.stored
-            late = not kept.at <= now < kept.at + _SECONDS
-            if new and (late or now < self._shared or kept.total.count >= _MORE * kept.stored):
+        for number in touched:
+            kept = self._groups[number]
+            small = self._is_small(kept.pull / self._found.metric, kept.pull)
+            if not (small and kept.mass <= _MOVED * middle) or now < self._shared:
                 changed[number] = packed(kept.total)
-                kept.stored, kept.at = kept.total.count, now
+                kept.mass, kept.pull = 0.0, np.zeros_like(kept.pull)
         return changed
 
-    def told(self, whole: Server) -> bytes:
-        """Return the moment that agents are told; empty for that of the whole.
+    def _is_small(self, moved: Array, pull: Array) -> bool:
+        """Say whether an estimate moves by little, next to what an honest group moves it by."""
+        return bool(moved @ pull <= _MOVED * self._found.typical)
 
-        The groups are weighed before, unless next to nothing was sent since that was done.
-        """
-        count = sum(each.total.count for each in self._groups.values())
-        if count >= self._soon:
-            self._soon = _SOON * count
-            self.found(whole)
-        theta = self._found.theta
-        if theta is None:
+    def told(self, whole: Server) -> bytes:
+        """Return the moment that agents are told; empty for that of the whole."""
+        theta = whole.theta
+        away = theta - self._at
+        if self._found.theta is None and self._is_small(away, self._found.metric * away):
             return b""
-        told = moment_for(self._recipe, whole, theta)
+        began = self._clock()
+        self._saved = min(_SAVED, self._saved + _BUSY * (began - self._then))
+        self._then = began
+        known = len(self._found.weights) > 0
+        if self._saved >= 0.0 or not known:
+            self.found(whole)
+            self._saved -= self._clock() - began
+        plain = self._found.theta is None and (self._at is theta or not known)
+        return b"" if plain else self._moment(whole)
+
+    def _moment(self, whole: Server) -> bytes:
+        """Return the moment for the estimate that was found last."""
+        theta = self._found.theta
+        told = moment_for(self._recipe, whole, self._at if theta is None else theta)
         return told.astype("<f8").tobytes() if np.isfinite(told).all() else b""
 
     def found(self, whole: Server) -> Weighed:
-        """Weigh the groups."""
-        numbers = sorted(self._groups)
-        sums = [self._groups[number].total for number in numbers]
-        count = sum(each.count for each in sums)
-        before = None
-        if count < self._due and numbers == sorted(self._before):
-            weights = np.array([self._before[number] for number in numbers])
-            before = Weighed(self._found.theta, weights, self._found.ratio)
+        """Weigh the groups; where numbers are too large for that, what was found before stands."""
+        sums = [self._groups[number].total for number in sorted(self._groups)]
+        theta, ridge = whole.theta, self._memory.ridge
         try:
             with np.errstate(all="ignore"):  # what overflows is found, and is not told
-                everything = sum_of(self._memory, whole.statistics)
-                ridge = self._memory.ridge
-                found = weigh(everything, whole.theta, sums, ridge=ridge, before=before)
+                found = weigh(sum_of(self._memory, whole.statistics), theta, sums, ridge=ridge)
         except np.linalg.LinAlgError:
-            found = Weighed(None, np.ones(len(sums)))
-        if before is None:
-            self._due = _AGAIN * count
-        self._found = found
-        self._before = dict(zip(numbers, found.weights.tolist(), strict=True))
+            return self._found
+        self._found, self._at = found, theta
         return found
 
     def doubted(self, whole: Server) -> dict[int, float]:
         """Return the weights of the groups that contradict the others, by number."""
-        self.found(whole)
-        return {number: weight for number, weight in self._before.items() if weight < DOUBTED}
+        weights = zip(sorted(self._groups), self.found(whole).weights.tolist(), strict=False)
+        return {number: weight for number, weight in weights if weight < DOUBTED}
+
+
+def _unknown(memory: Memory) -> Weighed:
+    """Return what is known of groups before they are weighed: whatever comes is not small."""
+    return Weighed(None, np.ones(0), np.ones_like(memory.empty().moment))
 
 
 def told_of(recipe: Recipe, whole: Server, stored: Mapping[int, bytes]) -> bytes:
@@ -132,6 +155,32 @@ def doubted_agents(
         if number in members:
             members[number].append(agent)
     return {number: (found[number], members[number]) for number in found}
+
+
+def earlier_sums(recipe: Recipe, state: Server, stored: Mapping[int, bytes]) -> dict[int, bytes]:
+    """Return the groups that a model had before it was given others, as groups of their own.
+
+    They keep their sums under numbers from ``EARLIER`` on, so that a liar in one is still doubted.
+    What was merged without groups, or with groups that were not weighed, is one group.
+    """
+    if not state.count:
+        return {}
+    sums = readable_sums(stored)
+    if not sums:
+        return {EARLIER: packed(sum_of(recipe.parts.memory, state.statistics))}
+    moved: dict[int, GroupSum] = {}
+    for number, total in sums.items():
+        place = EARLIER + number % EARLIER
+        moved[place] = total.plus([moved[place]]) if place in moved else total
+    return {number: packed(each) for number, each in moved.items()}
+
+
+def readable_sums(stored: Mapping[int, bytes]) -> dict[int, GroupSum]:
+    """Return stored groups as sums; none if they are the states of groups that are not weighed."""
+    try:
+        return {number: unpacked(data) for number, data in stored.items()}
+    except InvalidState:
+        return {}
 
 
 def summed(recipe: Recipe, sent: Iterable[tuple[int, Statistics]]) -> dict[int, bytes]:

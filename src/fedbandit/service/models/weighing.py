@@ -5,11 +5,16 @@ A group g that sent G and b (``GroupSum``) is asked how well an estimate theta f
     r = b - G theta,    v = r^T D^-1 r / min(mass of g / median mass, N / 2),
 
 with D the diagonal of the sum of all G, each scaled to the median mass at most. For honest groups r
-is noise, whatever they have seen and however much, so that their v are alike. The estimate from
-everything, P, is told as it is while no v at P exceeds k^2 times the median of all v: honest fleets
-lose nothing. Otherwise agents are told the theta with
+is noise, whatever they have seen and however much, so that their v are alike. A group is doubted if
 
-    sum of w r = 0,    w = min(1, k^2 median / v):
+    v > k^2 max(median v, s tr(D^-1 G)),    s: the mean square that theta leaves of its rewards.
+
+Noise of mean square s makes a v of s tr(D^-1 G) on average. So groups that have had one of few
+rewards are not doubted where most had none; s is at most ``_UNEVEN`` times that of the median group
+with rewards, whatever a group tells. The estimate from everything, P, is told as it is while no
+group is doubted at P: honest fleets lose nothing. Otherwise agents are told the theta with
+
+    sum of w r = 0,    w = min(1, k^2 max(...) / v):
 
 no group pulls harder than k times the median group, and one that pulls much harder, not at all. In
 directions that no group speaks of, theta stays P.
@@ -24,11 +29,12 @@ no longer, at the theta that is told, than
 
     rho + k c (1 + 1 / sqrt(1 - q^2)) rho,    q = L / (N - L),
 
-with c = sqrt(n / (n - d)) for n observations, about 1. Proof: at the centre the pulls of all groups
-cancel, and none is longer than 1. If the mean there is R > rho, each honest one pulls along it by
-sqrt(1 - rho^2 / R^2) at least, so that (N - L) sqrt(1 - rho^2 / R^2) <= L. That gives R; the median
-v at the centre is (R + rho)^2 at most, since more than half of the groups are honest. What is told
-fits half of the groups within k c times the root of that, and one of those is honest.
+with c = sqrt(n / (n - d)) for n observations, about 1; and rho for noise whose s is that of the
+rewards. Proof: at the centre the pulls of all groups cancel, and none is longer than 1. If the mean
+there is R > rho, each honest one pulls along it by sqrt(1 - rho^2 / R^2) at least, so that
+(N - L) sqrt(1 - rho^2 / R^2) <= L. That gives R; the median v at the centre is (R + rho)^2 at most,
+since more than half of the groups are honest. What is told fits half of the groups within k c times
+the root of that, and one of those is honest.
 """
 
 from __future__ import annotations
@@ -50,11 +56,12 @@ DOUBTED: Final = 0.5
 """Groups with less weight than this are named."""
 
 _K = 3.0  # more where few numbers make up a v, see ``_Groups.most``
+_UNEVEN = 4.0  # how much noisier than the median group's the rewards of a group may be
 _ENOUGH = 1.5  # observations for each feature, without those of heavy groups, to find a centre
 _STEPS = 20
 _CENTRE_STEPS = 100  # few, unless liars are many
 _CLOSE = 1e-3  # relative to the length of theta: a step as short is the last
-_NEAR = 1e-2  # relative to the median v: at the centre, a change as small is the last
+_NEAR = 1e-2  # relative to the median v: at the centre, a step as short is the last
 _TINY = 1e-300
 _CG_STEPS = 60
 
@@ -63,82 +70,101 @@ _CG_STEPS = 60
 class Weighed:
     """The estimate to tell, None for the one from everything; and the weight of each group.
 
-    ``ratio``: the median v at the centre, relative to that at the estimate from everything.
+    ``metric``: D. ``typical``: the v of an honest group, as far as can be told; -1 before there are
+    groups enough.
     """
 
     theta: Array | None
     weights: Array
-    ratio: float = 1.0
+    metric: Array
+    typical: float = -1.0
 
 
-def weigh(
-    whole: GroupSum,
-    theta: Array,
-    sums: Sequence[GroupSum],
-    *,
-    ridge: float,
-    before: Weighed | None = None,
-) -> Weighed:
+def weigh(whole: GroupSum, theta: Array, sums: Sequence[GroupSum], *, ridge: float) -> Weighed:
     """Return what to tell in place of ``theta``, the estimate from everything, ``whole``.
 
-    ``before``: what was found a moment ago of the same groups, to go on from. Cost N products with
-    a G if no group was doubted then and none is now; else some systems of d equations, and a
-    few if it goes on.
+    Cost some systems of d equations, each put together from N matrices. Raises LinAlgError where
+    numbers are too large for that.
     """
     everyone = np.ones(len(sums))
     if len(sums) < FEWEST:
-        return Weighed(None, everyone)
+        return Weighed(None, everyone, np.ones_like(theta))
     groups = _Groups(whole, theta, sums, ridge=ridge)
     misfits = groups.misfits(theta)
-    doubtful = float(misfits.max()) / (groups.most * _median(misfits))
-    if before is not None and doubtful <= before.ratio:
-        return Weighed(None, everyone, before.ratio)
-    known = None if before is None or before.theta is None else before.weights
-    centre, typical = groups.centre(misfits, known)
-    ratio = min(1.0, typical / _median(misfits))
-    if doubtful <= ratio:
-        return Weighed(None, everyone, ratio)
-    told, weights = groups.settled(centre, ratio * _median(misfits))
-    sound = bool(np.isfinite(told).all())
-    return Weighed(told, weights, ratio) if sound else Weighed(None, everyone, ratio)
+    centre, typical = groups.centre(misfits)
+    typical = min(typical, _median(misfits))
+    noise = groups.noise(centre)
+    limits, usual = groups.most * np.maximum(typical, noise), max(typical, _median(noise))
+    told, weights = groups.settled(centre, limits)
+    away = told - theta
+    moved = float(away @ (groups.metric * away))
+    if not np.isfinite(moved):
+        raise np.linalg.LinAlgError("groups too large to be weighed")
+    if moved > groups.most * usual and weights.min() < DOUBTED:
+        return Weighed(told, weights, groups.metric, usual)
+    return Weighed(None, everyone, groups.metric, usual)
 
 
 class _Groups:
     """The groups as arrays, and the equations that an estimate is found by.
 
     The r of all groups add up to what everything together says: to b - (ridge I + G) theta of the
-    whole. Where the whole has more than the groups (the ridge, what sketches lost on the way, what
-    came before there were groups), each group has its share of that, by its mass.
+    whole. So each group has its share of the ridge, by what it has of each feature; and where the
+    whole has more than the groups (what sketches lost on the way), of that, by its mass.
     """
 
     def __init__(
         self, whole: GroupSum, theta: Array, sums: Sequence[GroupSum], *, ridge: float
     ) -> None:
         self._whole, self._theta, self._sums, self._ridge = whole, theta, sums, ridge
-        mass = np.array([each.mass for each in sums]) + _TINY
-        middle = _median(mass)
-        self._share = mass / mass.sum()
         held = np.array([each.diagonal for each in sums])
-        self._metric = ridge + np.minimum(1.0, middle / mass) @ held
+        mass = held.sum(axis=1) + _TINY
+        middle = _median(mass)
+        self._share, self._owned = mass / mass.sum(), (held + _TINY) / (held + _TINY).sum(axis=0)
+        self.metric = ridge + np.minimum(1.0, middle / mass) @ held
         self._scale = np.minimum(mass / middle, len(sums) / 2.0)
         self._light = np.minimum(1.0, middle * self._scale / mass)
+        self._leverage = self._light * (held / self.metric).sum(axis=1) / self._scale
         self._moments = np.array([each.moment for each in sums])
         self._rest = whole.moment - self._moments.sum(axis=0)
-        counts = np.array([each.count for each in sums])
-        usual = _median(counts)
-        self._observations = float(np.minimum(counts, usual).sum())
+        self._counts = np.array([each.count for each in sums], dtype=np.float64)
+        self._dense = (
+            np.array([each.square for each in sums]) if sums[0].matrix is not None else None
+        )
+        self._spread = np.array([each.spread for each in sums])
+        usual = _median(self._counts)
+        self._observations = float(np.minimum(self._counts, usual).sum())
         numbers = max(min(len(theta), usual), 1.0)
         self.most = (_K + 3.0 / numbers) ** 2
 
     def misfits(self, theta: Array) -> Array:
         """Return v of each group at an estimate (N)."""
-        explained = np.array([each.times(theta) for each in self._sums])
-        more = self._whole.times(theta) + self._ridge * theta - explained.sum(axis=0)
+        explained = self._explained(theta)
+        more = self._whole.times(theta) - explained.sum(axis=0)
         residual = self._moments - explained + np.outer(self._share, self._rest - more)
-        squares: Array = (residual * residual / self._metric).sum(axis=1)
-        return np.maximum(squares / self._scale, _TINY)
+        residual -= self._owned * (self._ridge * theta)
+        squares: Array = (residual * residual / self.metric).sum(axis=1)
+        return np.asarray(np.maximum(squares / self._scale, _TINY))
 
-    def centre(self, misfits: Array, weights: Array | None) -> tuple[Array, float]:
+    def _explained(self, theta: Array) -> Array:
+        """Return G theta of each group (N x d)."""
+        if self._dense is None:
+            return np.array([each.times(theta) for each in self._sums])
+        return np.asarray(self._dense @ theta + self._spread * theta)
+
+    def noise(self, theta: Array) -> Array:
+        """Return the v that independent noise would give each group: s tr(D^-1 G) (N)."""
+        explained = 2.0 * self._moments @ theta - self._explained(theta) @ theta
+        told = np.array([each.rewards.count for each in self._sums])
+        squares = np.array([each.rewards.squares for each in self._sums])
+        left = squares / np.maximum(told, 1) - explained / np.maximum(self._counts, 1.0)
+        own = np.where(told > 0, np.maximum(left, 0.0), 0.0)
+        some = np.sort(own[squares > 0.0])
+        most = _UNEVEN * some[(len(some) - 1) // 2] if len(some) else 0.0
+        own = np.minimum(own, most)
+        return np.asarray(np.maximum(own, own.mean()) * self._leverage)
+
+    def centre(self, misfits: Array) -> tuple[Array, float]:
         """Return an estimate that few liars have not led, and the median of v there.
 
         The estimate from everything, where too little was observed to find one. ``misfits`` are
@@ -147,60 +173,58 @@ class _Groups:
         d, n, theta = len(self._theta), self._observations, self._theta
         if n <= _ENOUGH * d:
             return theta, _median(misfits)
-        if weights is not None:
-            theta = self.solved(weights)
-            misfits = self.misfits(theta)
-        else:
-            light = self._light
-            for _ in range(_CENTRE_STEPS):
-                pull = np.sqrt(np.minimum(self._scale, 1.0) / (self._scale * misfits))
-                theta, before = self.solved(light * pull / pull.max()), _median(misfits)
-                misfits, light = self.misfits(theta), np.ones(1)
-                if abs(before - _median(misfits)) <= _NEAR * before:
-                    break
+        light = self._light
+        for _ in range(_CENTRE_STEPS):
+            pull = np.sqrt(np.minimum(self._scale, 1.0) / (self._scale * misfits))
+            before, theta = theta, self.solved(light * pull / pull.max())
+            misfits, light, moved = self.misfits(theta), np.ones(1), theta - before
+            if not moved @ (self.metric * moved) > _NEAR * _median(misfits):
+                break
         return theta, _median(misfits) * n / (n - d)
 
-    def settled(self, theta: Array, typical: float) -> tuple[Array, Array]:
+    def settled(self, theta: Array, limits: Array) -> tuple[Array, Array]:
         """Return the estimate with sum of w r = 0, and w, from a centre on.
 
-        Softer weights come first, the roots of w. What does not fit half of the groups is not
-        taken: then the estimate before it stands.
+        There may be several. Softer weights, the roots of w, lead to one with more of the groups;
+        but to a liar's where that outweighs the others in a direction. The one with the least sum
+        of min(1, v / limit) is taken: the one that most groups say, and say best.
         """
-        weights = self._weights(theta, typical)
-        for power in (0.5, 1.0):
-            tried = theta
-            for _ in range(_STEPS):
-                before, tried = tried, self.solved(self._weights(tried, typical) ** power)
-                if _length(tried - before) <= _CLOSE * _length(tried):
-                    break
-            if not _median(self.misfits(tried)) <= self.most * typical:
-                break
-            theta, weights = tried, self._weights(tried, typical)
-        return theta, weights
+        alone = self._stepped(theta, limits, 1.0)
+        both = self._stepped(self._stepped(theta, limits, 0.5), limits, 1.0)
+        found = [self._theta, theta, alone, both]
+        losses = [float(np.minimum(1.0, self.misfits(each) / limits).sum()) for each in found]
+        best = found[int(np.nanargmin(losses))]
+        return best, self._weights(best, limits)
 
-    def _weights(self, theta: Array, typical: float) -> Array:
-        return np.minimum(1.0, self.most * typical / self.misfits(theta))
+    def _stepped(self, theta: Array, limits: Array, power: float) -> Array:
+        """Return where steps with weights of this power end."""
+        for _ in range(_STEPS):
+            before, theta = theta, self.solved(self._weights(theta, limits) ** power)
+            if not _length(theta - before) > _CLOSE * _length(theta):
+                break
+        return theta
+
+    def _weights(self, theta: Array, limits: Array) -> Array:
+        return np.minimum(1.0, limits / self.misfits(theta))
 
     def solved(self, weights: Array) -> Array:
         """Return the estimate with sum of w r = 0 for given weights."""
-        rest = float(weights @ self._share)
-        right = weights @ self._moments + rest * self._rest
-        parts = [(rest, self._whole), *zip((weights - rest).tolist(), self._sums, strict=True)]
-        if self._sums[0].matrix is None:
+        rest, ridge = float(weights @ self._share), self._ridge * (weights @ self._owned)
+        right, ours = weights @ self._moments + rest * self._rest, weights - rest
+        if self._dense is None:
+            parts = [(rest, self._whole), *zip(ours.tolist(), self._sums, strict=True)]
 
             def times(y: Array) -> Array:
-                total: Array = rest * self._ridge * y
+                total: Array = ridge * y
                 for weight, each in parts:
                     total = total + weight * each.times(y)
                 return total
 
             away = right - times(self._theta)
-            return self._theta + _conjugate_gradients(times, away, rest * self._metric)
-        diagonal = rest * self._ridge + sum(weight * each.spread for weight, each in parts)
-        matrix = np.diag(diagonal)
-        for weight, each in parts:
-            matrix += weight * each.square
-        return np.linalg.solve(matrix, right)
+            return self._theta + _conjugate_gradients(times, away, rest * self.metric)
+        matrix = np.tensordot(ours, self._dense, 1) + rest * self._whole.square
+        diagonal = ridge + ours @ self._spread + rest * self._whole.spread
+        return np.linalg.solve(matrix + np.diag(diagonal), right)
 
 
 def _conjugate_gradients(times: Callable[[Array], Array], right: Array, metric: Array) -> Array:
