@@ -1,17 +1,17 @@
 """The groups of a model whose groups are weighed: kept in a store, and what agents are told.
 
-Two things are not done with every upload, since they would cost more than merging it. When they are
-done is decided by what agents would be told, never by what an upload says of itself.
+Two things are not done with every upload, since they would cost more than merging it. Whether they
+are is decided by how much an honest group pulls at the estimate (its v, see ``weighing``), never
+by what an upload says of itself.
 
-*Weighing.* What was found stands as long as the estimate from everything has moved by less than
-``_MOVED`` of what an honest group would move it by (in the norm of D, see ``weighing``). When it
-has, the groups are weighed. Under load a tenth of the time is spent on that at most; in between
-agents are told the estimate that was found last.
+*Weighing.* What was found stands while it would take less than ``_MOVED`` of that to move the
+estimate from everything back to where it was. Under load weighing takes a tenth of the time at
+most; in between agents are told the estimate that was found last.
 
 *Storing.* A sum may be a hundred times as large as an upload. It is written once what it lacks
-moves the estimate by as little as that, or has as little of an honest group's mass; and with each
-upload while another coordinator merges into the same model, which reads what is stored. What is
-merged and not in a stored sum when a coordinator stops is in no group from then on.
+pulls by as much, or has ``_MOVED`` of the median group's mass; and with each upload while another
+coordinator merges into the same model, which reads what is stored. What is merged and not in a
+stored sum when a coordinator stops is in no group from then on.
 """
 
 import time
@@ -80,21 +80,22 @@ class WeighedGroups:
         changed: dict[int, bytes] = {}
         for number in touched:
             kept = self._groups[number]
-            small = self._is_small(kept.pull / self._found.metric, kept.pull)
-            if not (small and kept.mass <= _MOVED * middle) or now < self._shared:
+            small = self._is_small(kept.pull) and kept.mass <= _MOVED * middle
+            if not small or now < self._shared:
                 changed[number] = packed(kept.total)
                 kept.mass, kept.pull = 0.0, np.zeros_like(kept.pull)
         return changed
 
-    def _is_small(self, moved: Array, pull: Array) -> bool:
-        """Say whether an estimate moves by little, next to what an honest group moves it by."""
-        return bool(moved @ pull <= _MOVED * self._found.typical)
+    def _is_small(self, pull: Array) -> bool:
+        """Say whether a pull is small next to an honest group's; not before that is known."""
+        return bool(pull @ (pull / self._found.metric) <= _MOVED * self._found.typical)
 
     def told(self, whole: Server) -> bytes:
         """Return the moment that agents are told; empty for that of the whole."""
         theta = whole.theta
-        away = theta - self._at
-        if self._found.theta is None and self._is_small(away, self._found.metric * away):
+        away, everything = theta - self._at, sum_of(self._memory, whole.statistics)
+        pull = everything.times(away) + self._memory.ridge * away
+        if self._found.theta is None and self._is_small(pull):
             return b""
         began = self._clock()
         self._saved = min(_SAVED, self._saved + _BUSY * (began - self._then))

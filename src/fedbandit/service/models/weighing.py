@@ -5,36 +5,40 @@ A group g that sent G and b (``GroupSum``) is asked how well an estimate theta f
     r = b - G theta,    v = r^T D^-1 r / min(mass of g / median mass, N / 2),
 
 with D the diagonal of the sum of all G, each scaled to the median mass at most. For honest groups r
-is noise, whatever they have seen and however much, so that their v are alike. A group is doubted if
+is noise, whatever they have seen and however much, so that their v are alike. Noise of mean square
+s makes a v of e = s tr(D^-1 G) on average, with s the mean square that theta leaves of a group's
+rewards: the mean of all groups' at least, so that a group that had one of few rewards does not
+stand out; and at most that of the median group with rewards, whatever a group tells.
+A group contradicts theta by as much as its v exceeds its
 
-    v > k^2 max(median v, s tr(D^-1 G)),    s: the mean square that theta leaves of its rewards.
+    limit = min(k^2 max(median v, e), e (q3 + 3 (q3 - q1))),    q1, q3: quartiles of all v / e.
 
-Noise of mean square s makes a v of s tr(D^-1 G) on average. So groups that have had one of few
-rewards are not doubted where most had none; s is at most ``_UNEVEN`` times that of the median group
-with rewards, whatever a group tells. The estimate from everything, P, is told as it is while no
-group is doubted at P: honest fleets lose nothing. Otherwise agents are told the theta with
+The estimate in place of the one from everything, P, is the theta with
 
-    sum of w r = 0,    w = min(1, k^2 max(...) / v):
+    sum of w r = 0,    w = min(1, limit / v):
 
-no group pulls harder than k times the median group, and one that pulls much harder, not at all. In
-directions that no group speaks of, theta stays P.
+no group pulls much harder than others, and one that would, not at all. Agents are told P, unless
+some group contradicts that theta, and moving the estimate there takes a pull of more than a typical
+group's: honest fleets lose nothing. In directions that no group speaks of, theta stays P.
 
-Where liars lead P, the v of all groups are large alike, and hide theirs. So the median is taken
-where groups of equal weight would put theta (w = 1 / sqrt(v)), if there are observations enough to
-tell that from chance.
+Where liars lead P, the v of all groups are large alike, and hide theirs. So medians and quartiles
+are taken, and steps begin, where groups of equal weight would put theta, the centre
+(w = 1 / sqrt(v)), if there are observations enough to tell that from chance.
 
-What it holds: let N - L groups be honest, of one mass, and see alike, L < N / 2, and let their r
-differ by rho at most from their mean (in the norm of D^-1). With enough observations that mean is
-no longer, at the theta that is told, than
+What it holds: let N - L groups be honest, of one mass, and see alike, L < 0.44 N; let their r
+differ by rho at most from their mean (in the norm of D^-1), and let nu^2 be the largest of their e.
+With enough observations that mean is no longer, at what is found, than
 
-    rho + k c (1 + 1 / sqrt(1 - q^2)) rho,    q = L / (N - L),
+    rho + k max(c (1 + 1 / sqrt(1 - q^2)) rho, nu),    q = L / (N - L),
 
-with c = sqrt(n / (n - d)) for n observations, about 1; and rho for noise whose s is that of the
-rewards. Proof: at the centre the pulls of all groups cancel, and none is longer than 1. If the mean
-there is R > rho, each honest one pulls along it by sqrt(1 - rho^2 / R^2) at least, so that
-(N - L) sqrt(1 - rho^2 / R^2) <= L. That gives R; the median v at the centre is (R + rho)^2 at most,
-since more than half of the groups are honest. What is told fits half of the groups within k c times
-the root of that, and one of those is honest.
+with c = sqrt(n / (n - d)) for n observations, about 1. Proof: at the centre the pulls of all groups
+cancel, and none is longer than 1. If the mean there is R > rho, each honest one pulls along it by
+sqrt(1 - rho^2 / R^2) at least, so that (N - L) sqrt(1 - rho^2 / R^2) <= L. That gives R; the median
+v at the centre is (R + rho)^2 at most, since more than half of the groups are honest. There half of
+the groups have v <= limit / k^2, so that the sum of min(1, v / limit) is N (1 + 1 / k^2) / 2 at
+most; it is no more at what is taken, so at least 0.44 N groups fit that within their limits, and
+one of those is honest. P, where it is told, is as near to that as a typical pull takes it. Quartiles
+make it closer, while liars are in fewer than a quarter of the groups.
 """
 
 from __future__ import annotations
@@ -56,7 +60,7 @@ DOUBTED: Final = 0.5
 """Groups with less weight than this are named."""
 
 _K = 3.0  # more where few numbers make up a v, see ``_Groups.most``
-_UNEVEN = 4.0  # how much noisier than the median group's the rewards of a group may be
+_FAR, _LEAST, _Z, _UNEVEN, _FAVOUR = 1.0, 1.0, 5.0, 3.0, 0.25
 _ENOUGH = 1.5  # observations for each feature, without those of heavy groups, to find a centre
 _STEPS = 20
 _CENTRE_STEPS = 100  # few, unless liars are many
@@ -91,18 +95,18 @@ def weigh(whole: GroupSum, theta: Array, sums: Sequence[GroupSum], *, ridge: flo
         return Weighed(None, everyone, np.ones_like(theta))
     groups = _Groups(whole, theta, sums, ridge=ridge)
     misfits = groups.misfits(theta)
-    centre, typical = groups.centre(misfits)
-    typical = min(typical, _median(misfits))
-    noise = groups.noise(centre)
-    limits, usual = groups.most * np.maximum(typical, noise), max(typical, _median(noise))
+    centre, median = groups.centre(misfits)
+    median = min(median, _median(misfits))
+    limits, noise = groups.limits(centre, median)
+    typical = max(median, _median(noise))
     told, weights = groups.settled(centre, limits)
-    away = told - theta
-    moved = float(away @ (groups.metric * away))
-    if not np.isfinite(moved):
+    pull = groups.pull(told - theta)
+    needed = float(pull @ (pull / groups.metric))
+    if not np.isfinite(needed):
         raise np.linalg.LinAlgError("groups too large to be weighed")
-    if moved > groups.most * usual and weights.min() < DOUBTED:
-        return Weighed(told, weights, groups.metric, usual)
-    return Weighed(None, everyone, groups.metric, usual)
+    if needed > _FAR * typical and weights.min() < _LEAST:
+        return Weighed(told, weights, groups.metric, typical)
+    return Weighed(None, everyone, groups.metric, typical)
 
 
 class _Groups:
@@ -122,7 +126,7 @@ class _Groups:
         middle = _median(mass)
         self._share, self._owned = mass / mass.sum(), (held + _TINY) / (held + _TINY).sum(axis=0)
         self.metric = ridge + np.minimum(1.0, middle / mass) @ held
-        self._scale = np.minimum(mass / middle, len(sums) / 2.0)
+        self._scale = np.clip(mass / middle, 1e-6, len(sums) / 2.0)
         self._light = np.minimum(1.0, middle * self._scale / mass)
         self._leverage = self._light * (held / self.metric).sum(axis=1) / self._scale
         self._moments = np.array([each.moment for each in sums])
@@ -134,8 +138,23 @@ class _Groups:
         self._spread = np.array([each.spread for each in sums])
         usual = _median(self._counts)
         self._observations = float(np.minimum(self._counts, usual).sum())
-        numbers = max(min(len(theta), usual), 1.0)
-        self.most = (_K + 3.0 / numbers) ** 2
+        self._numbers = max(min(float(len(theta)), usual), 1.0)
+
+    def pull(self, away: Array) -> Array:
+        """Return what it takes to move the estimate from everything by ``away`` (d)."""
+        return self._whole.times(away) + self._ridge * away
+
+    def limits(self, theta: Array, median: float) -> tuple[Array, Array]:
+        """Return the v above which each group contradicts the others, and e (N each)."""
+        misfits, left = self.misfits(theta), self._left(theta)
+        noise = self._noise(left, 1.0)
+        most = _quantile(self._numbers)
+        if (noise > 0.0).all():
+            q1, q2, q3 = np.quantile(misfits / noise, (0.35, 0.5, 0.65)).tolist()
+            alike = 0.77 * q2 / max(q3 - q1, _TINY)
+            numbers = max(1.0, min(self._numbers, 2.0 * min(alike, 1e6) ** 2))
+            noise, most = self._noise(left, 1.0 + _UNEVEN / numbers), _quantile(numbers)
+        return np.asarray(most * np.maximum(median, noise)), noise
 
     def misfits(self, theta: Array) -> Array:
         """Return v of each group at an estimate (N)."""
@@ -152,16 +171,22 @@ class _Groups:
             return np.array([each.times(theta) for each in self._sums])
         return np.asarray(self._dense @ theta + self._spread * theta)
 
-    def noise(self, theta: Array) -> Array:
-        """Return the v that independent noise would give each group: s tr(D^-1 G) (N)."""
+    def _left(self, theta: Array) -> Array:
+        """Return the mean square that an estimate leaves of each group's rewards; 0 if unknown."""
         explained = 2.0 * self._moments @ theta - self._explained(theta) @ theta
         told = np.array([each.rewards.count for each in self._sums])
         squares = np.array([each.rewards.squares for each in self._sums])
         left = squares / np.maximum(told, 1) - explained / np.maximum(self._counts, 1.0)
-        own = np.where(told > 0, np.maximum(left, 0.0), 0.0)
-        some = np.sort(own[squares > 0.0])
-        most = _UNEVEN * some[(len(some) - 1) // 2] if len(some) else 0.0
-        own = np.minimum(own, most)
+        return np.where(told > 0, np.maximum(left, 0.0), 0.0)
+
+    def _noise(self, left: Array, uneven: float) -> Array:
+        """Return e of each group, the v that noise makes (N); 0 where too few tell of rewards."""
+        told = np.array([each.rewards.squares > 0.0 for each in self._sums])
+        known = np.array([each.rewards.count > 0 for each in self._sums])
+        if not told.any() or known.mean() <= 0.5:
+            return np.zeros(len(self._sums))
+        some = np.sort(left[told])
+        own = np.minimum(left, uneven * some[(len(some) - 1) // 2])
         return np.asarray(np.maximum(own, own.mean()) * self._leverage)
 
     def centre(self, misfits: Array) -> tuple[Array, float]:
@@ -175,7 +200,8 @@ class _Groups:
             return theta, _median(misfits)
         light = self._light
         for _ in range(_CENTRE_STEPS):
-            pull = np.sqrt(np.minimum(self._scale, 1.0) / (self._scale * misfits))
+            least = np.maximum(misfits, 1e-6 * _median(misfits))  # of those that say nothing
+            pull = np.sqrt(np.minimum(self._scale, 1.0) / (self._scale * least))
             before, theta = theta, self.solved(light * pull / pull.max())
             misfits, light, moved = self.misfits(theta), np.ones(1), theta - before
             if not moved @ (self.metric * moved) > _NEAR * _median(misfits):
@@ -192,9 +218,17 @@ class _Groups:
         alone = self._stepped(theta, limits, 1.0)
         both = self._stepped(self._stepped(theta, limits, 0.5), limits, 1.0)
         found = [self._theta, theta, alone, both]
-        losses = [float(np.minimum(1.0, self.misfits(each) / limits).sum()) for each in found]
-        best = found[int(np.nanargmin(losses))]
+        losses = np.array([self._loss(each, limits) for each in found])
+        losses[0] -= _FAVOUR
+        best = found[int(np.argmin(np.where(np.isnan(losses), np.inf, losses)))]
         return best, self._weights(best, limits)
+
+    def _loss(self, theta: Array, limits: Array) -> float:
+        misfits = self.misfits(theta)
+        weights = np.minimum(1.0, limits / misfits)
+        n, d = float(weights @ self._counts), len(theta)
+        over = n / (n - d) if n > _ENOUGH * d else 1.0
+        return float(np.minimum(1.0, over * misfits / limits).sum())
 
     def _stepped(self, theta: Array, limits: Array, power: float) -> Array:
         """Return where steps with weights of this power end."""
@@ -246,6 +280,12 @@ def _conjugate_gradients(times: Callable[[Array], Array], right: Array, metric: 
         before, size = size, float(rest @ scaled)
         step = scaled + (size / before) * step
     return y
+
+
+def _quantile(numbers: float) -> float:
+    """Return a quantile of the mean of so many squares of normal numbers, of ``_Z`` deviations."""
+    part = 2.0 / (9.0 * numbers)
+    return float((1.0 - part + _Z * sqrt(part)) ** 3)
 
 
 def _median(values: Array) -> float:
