@@ -196,7 +196,7 @@ class Median(Defence):
 
 
 class Weighed(Defence):
-    """Sorts agents into groups by name, and weighs these: what a coordinator does by default."""
+    """Sorts agents into groups by name, and weighs these: ``model create --groups 24``."""
 
     def __init__(self, recipe: fb.Recipe, groups: int, *, feared: bool = False) -> None:
         super().__init__(recipe)

@@ -9,9 +9,9 @@ turn and turn about, once every registered agent has been seen:
 - *sync*: the coordinator on SQLite, merging, and on disk before it answers.
 
 It prints throughput, p50, p99 and CPU time of each, what the third reaches of the others, and
-whether that is the target. The model is as ``fedbandit model create`` makes it, with 24 groups of
-agents; ``--groups 0`` measures one without. ``--minutes`` goes on posting, watches memory and the
-store's size, and says whether they grew from the first quarter of that time to the last.
+whether that is the target. ``--groups 24`` measures a model with groups of agents. ``--minutes``
+goes on posting, watches memory and the store's size, and says whether they grew from the first
+quarter of that time to the last.
 """
 
 import argparse
@@ -129,7 +129,7 @@ def upload(seed: int) -> fb.Upload:
     )
 
 
-def register(store: Store, number: int, groups: int | None) -> list[Agent]:
+def register(store: Store, number: int, groups: int) -> list[Agent]:
     """Make a model and tokens for many agents; return agents and tokens."""
     model, state = new_model("load", RECIPE, groups=groups)
     print(f"groups of agents: {model.groups or 'none'}", flush=True)
@@ -196,8 +196,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--minutes", type=float, default=0.0, help="soak afterwards")
     parser.add_argument("--registered", type=int, default=REGISTERED)
-    told = "groups of agents that are weighed; 0 for none (default: what a new model has, 24)"
-    parser.add_argument("--groups", type=int, default=None, help=told)
+    parser.add_argument("--groups", type=int, default=0, help="groups of agents")
     parser.add_argument("--bare", action="store_true", help="be the framework's echo")
     parser.add_argument("--echo", metavar="STORE", help="be the coordinator's echo")
     arguments = parser.parse_args()

@@ -72,16 +72,12 @@ def test_a_model_whose_limits_are_known_gets_no_advice(capsys: Capture) -> None:
     ("given", "groups", "advised"),
     [
         ("--agents 9", 0, False),
-        ("--agents 10", 24, False),
-        ("", 24, False),
+        ("--agents 50", 0, True),
         ("--agents 50 --groups 12", 12, False),
         ("--agents 50 --groups 0", 0, True),
-        ("--agents 50 --relays 1", 0, True),
-        ("--dimension 900 --recipe FedLinUCB", 0, True),
-        ("--dimension 900 --recipe FSCLB.lean", 24, False),
     ],
 )
-def test_models_have_groups_by_default_where_there_are_agents_for_them(
+def test_groups_are_advised_where_there_are_agents_for_them(
     store: str, capsys: Capture, given: str, groups: int, advised: bool
 ) -> None:
     run(f"model create news --dimension 4 {given}")
@@ -93,7 +89,7 @@ def test_models_have_groups_by_default_where_there_are_agents_for_them(
 
 
 def test_groups_are_set_later_and_taken_away(store: str, capsys: Capture) -> None:
-    run(f"{CREATE} --groups 0")
+    run(CREATE)
     send(store, "phone", 1, 2)
     for groups in (12, 12, 0):
         run(f"model set news --groups {groups}")

@@ -101,7 +101,7 @@ def _create(arguments: Namespace) -> None:
         limits=limits,
         quotas=quotas,
         history=history,
-        groups=arguments.groups,
+        groups=arguments.groups or 0,
         relays=arguments.relays or 0,
     )
     with opened_store(arguments, create=True) as store:

@@ -32,7 +32,12 @@ def _or_none(read: Callable[[str], float]) -> Callable[[str], Any]:
 
 
 def _from_zero(text: str) -> int:
-    return 0 if text == "0" else whole_number(text)
+    if text == "0":
+        return 0
+    try:
+        return whole_number(text)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{error}, or 0") from error
 
 
 def add_rules(add: Add, *, new: bool) -> None:
@@ -64,7 +69,7 @@ def add_rules(add: Add, *, new: bool) -> None:
     number("--relays", _from_zero, "N", text)
     text = "sort agents into N groups, and let those that contradict the others count less or not "
     text += "at all, so that few liars cannot sway the model; 0 for none"
-    text = told(text, "24 from 10 agents on, but not above relays or for large matrices")
+    text = told(text, "0")
     number("--groups", _from_zero, "N", text)
     add(
         "--keep-parts",
@@ -112,7 +117,7 @@ def history_from(arguments: Namespace, history: "History") -> "History":
 
 def advice(limits: "Limits", quotas: "Quotas", *, agents: int, groups: int) -> list[str]:
     """Return what to set where agents are not one's own, a line each."""
-    from fedbandit.service.models.groups import DEFAULT_GROUPS, FEWEST_AGENTS
+    from fedbandit.service.models.groups import ADVISED_GROUPS, FEWEST_AGENTS
     from fedbandit.service.models.model import DEFAULT_LIMITS
 
     said = []
@@ -138,7 +143,7 @@ def advice(limits: "Limits", quotas: "Quotas", *, agents: int, groups: int) -> l
     if groups == 0 and agents >= FEWEST_AGENTS:
         said.append(
             f"few liars can turn a young model; where agents are not yours, set --groups "
-            f"{DEFAULT_GROUPS} (fedbandit model set)"
+            f"{ADVISED_GROUPS} (now or with fedbandit model set)"
         )
     return said
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
+from fedbandit.service.models.groups import group_at
 from fedbandit.service.models.weighed import doubted_agents
 from fedbandit.service.storage.contract import Model, Store
 
@@ -21,18 +22,22 @@ def doubts_view(
         stored = locked.past.groups()
     found = doubted_agents(recipe, model, whole, stored, agents)
     return [
-        {"group": number, "weight": weight, "agents": names}
-        for number, (weight, names) in sorted(found.items(), key=lambda each: each[1][0])
+        {"group": group_at(key)[1], "weight": weight, "agents": names}
+        for key, (weight, names) in sorted(found.items(), key=lambda each: each[1][0])
     ]
 
 
 def doubts_sentences(doubted: Iterable[dict[str, Any]]) -> list[str]:
     """Return the same in words, a line a group."""
     return [
-        f"group {each['group']} contradicts the others, and counts {each['weight']:.2g} of itself: "
-        f"{_whom(each['agents'])}"
+        f"group {each['group']} contradicts the others, and {_how_much(each['weight'])} of what it "
+        f"sent counts: {_whom(each['agents'])}"
         for each in doubted
     ]
+
+
+def _how_much(weight: float) -> str:
+    return "less than 1 %" if weight < 0.01 else f"{weight:.0%}"
 
 
 def _whom(agents: list[str]) -> str:

@@ -25,7 +25,7 @@ from fedbandit.service.bookkeeping.quotas import (
 )
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
-from fedbandit.service.models.groups import as_told, group_of, told_moment
+from fedbandit.service.models.groups import as_told, group_of, key_of, told_moment
 from fedbandit.service.models.model import Served, server_at
 from fedbandit.service.models.undo import keep_parts, keep_snapshot, opened_groups
 from fedbandit.service.models.weighed import WeighedGroups
@@ -182,7 +182,7 @@ class Committer:
             for agent, _, upload in sorting.parts()
         ]
         if model.weighed:
-            pieces = ((number, upload.statistics) for number, upload in sent)
+            pieces = ((key_of(model.groups, number), upload.statistics) for number, upload in sent)
             changed = self._weighed.absorb(pieces, sorting.now)
             if changed:
                 locked.past.write_groups(changed)

@@ -1,7 +1,7 @@
 """Groups of agents, for a model that few liars must not sway: how many, and who is in which.
 
 What agents send is merged into the whole, as ever, and into the sum of the sender's group as well.
-The groups of models made now are weighed (``models.weighing``). In models of before, each group
+Groups are weighed (``models.weighing``). In models of before that was there, each group
 gives an estimate of theta, and agents are told their geometric median: the point with the least sum
 of distances. It stays near the honest groups' estimates as long as more than half of the groups
 have no liar, however large the lies in the others are. V, the certainty, is that of the whole.
@@ -22,7 +22,6 @@ from typing import Final
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.memory.gram_memory import GramMemory
 from fedbandit.core.memory.lossy.reading import LossyGramReading, LossyReading
 from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.reading import SketchReading
@@ -31,29 +30,18 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base
 from fedbandit.errors import InvalidParameter, complaint
-from fedbandit.service.models.sums import ROWS, WHOLE
 
 MOST_GROUPS: Final = 256
-DEFAULT_GROUPS: Final = 24
+FEWEST_GROUPS: Final = 5
+"""Fewer do not outvote one."""
+
+ADVISED_GROUPS: Final = 24
 FEWEST_AGENTS: Final = 10
 """Fewer agents fill too few groups to tell a liar from the others."""
 
-_MOST_BYTES: Final = 2**25  # of the sums of all groups, as they are stored, by default
+_KEYS, _CLOSED = 1000, 500
 _STEPS: Final = 50
 _NEAR: Final = 1e-9  # a point this near, relative to the spread, is the median
-
-
-def default_groups(recipe: Recipe, *, relays: int = 0) -> int:
-    """Return how many groups a model has unless it is said otherwise: 24, or none.
-
-    None for few agents; for large matrices, whose sums take room; and where relays are below, each
-    of which would be a group: one that is doubted takes all its agents along.
-    """
-    d = recipe.dimension
-    whole = d <= WHOLE or isinstance(recipe.parts.memory, GramMemory)
-    size = 2 * d * d if whole else 8 * ROWS * d
-    too_large = DEFAULT_GROUPS * size > _MOST_BYTES
-    return 0 if relays or too_large or recipe.agents < FEWEST_AGENTS else DEFAULT_GROUPS
 
 
 def group_of(created: float, groups: int, agent: str) -> int:
@@ -62,6 +50,30 @@ def group_of(created: float, groups: int, agent: str) -> int:
         return int(agent[1:])
     digest = sha256(f"{created!r}/{agent}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % groups
+
+
+def key_of(groups: int, number: int) -> int:
+    """Return the key that the sum of a group is stored under: of these many groups, this one.
+
+    So sums of other groups, of before, can lie beside it. ``key_of(1, 0)`` is for what was merged
+    without groups.
+    """
+    return _KEYS * groups + number
+
+
+def closed_key(key: int) -> int:
+    """Return the key for the same group's sum of before parts of agents were kept."""
+    return key if is_closed(key) else key + _CLOSED
+
+
+def is_closed(key: int) -> bool:
+    """Say whether a key is for what came before parts of agents were kept."""
+    return key % _KEYS >= _CLOSED
+
+
+def group_at(key: int) -> tuple[int, int]:
+    """Return how many groups a key is for one of, and which."""
+    return key // _KEYS, key % _KEYS % _CLOSED
 
 
 def geometric_median(points: Array) -> Array:
@@ -143,10 +155,10 @@ def as_told(recipe: Recipe, server: Server, told: bytes) -> Server:
     return other
 
 
-def check_groups(groups: int) -> int:
+def check_groups(groups: int, *, weighed: bool = True) -> int:
     """Return the number of groups of a model; raise InvalidParameter if it is out of range."""
-    if groups and not 3 <= groups <= MOST_GROUPS:
-        fix = "Choose more than twice the number of liars that it has to stand, or leave it out."
-        expected = f"a whole number from 3 to {MOST_GROUPS}, or 0 for none"
+    if groups and not (FEWEST_GROUPS if weighed else 3) <= groups <= MOST_GROUPS:
+        fix = "Choose three to four times the number of liars that it has to stand."
+        expected = f"a whole number from {FEWEST_GROUPS} to {MOST_GROUPS}, or 0 for none"
         raise InvalidParameter(complaint("groups", got=groups, expected=expected, fix=fix))
     return groups

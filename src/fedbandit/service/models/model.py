@@ -24,7 +24,7 @@ from fedbandit.errors import (
 from fedbandit.service.bookkeeping.history import HOURLY, History, check_history
 from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas, check_quotas
 from fedbandit.service.bookkeeping.recipes import stored_recipe
-from fedbandit.service.models.groups import check_groups, default_groups
+from fedbandit.service.models.groups import check_groups
 from fedbandit.service.storage.contract import Model
 from fedbandit.terms import check_limits, check_name, check_served
 from fedbandit.wire import Limits
@@ -40,17 +40,15 @@ def new_model(
     limits: Limits = DEFAULT_LIMITS,
     quotas: Quotas = NO_QUOTAS,
     history: History = HOURLY,
-    groups: int | None = None,
+    groups: int = 0,
     relays: int = 0,
     weighed: bool = True,
 ) -> tuple[Model, bytes]:
     """Return a model that has merged nothing yet, and its state.
 
-    ``groups`` of agents, so that few liars do not sway it (``models.weighing``): 0 for none, by
-    default 24 from 10 agents on, but for relays and large matrices. Not ``weighed``: agents are
-    told the median of the groups' estimates, as in models of before.
+    ``groups`` of agents, so that few liars do not sway it (``models.weighing``): 0 for none. Not
+    ``weighed``: agents are told the median of the groups' estimates, as in models of before.
     """
-    groups = default_groups(recipe, relays=relays) if groups is None else check_groups(groups)
     check_name("model", name)
     check_served(recipe)
     check_limits(limits)
@@ -66,7 +64,7 @@ def new_model(
         created=time.time(),
         quotas=check_quotas(quotas),
         history=check_history(history),
-        groups=groups,
+        groups=check_groups(groups, weighed=weighed),
         relays=whole("relays", relays, least=0),
         weighed=weighed and groups > 0,
     )

@@ -12,7 +12,7 @@ X^T X <= S^T S + shed I holds for the X of the others, as if nothing else had ev
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 from msgspec import structs
@@ -36,19 +36,22 @@ from fedbandit.service.bookkeeping.history import (
     superfluous,
 )
 from fedbandit.service.bookkeeping.quotas import NOTHING_SPENT, mass_of, share_left
-from fedbandit.service.models.groups import check_groups, group_of, told_moment
-from fedbandit.service.models.model import recipe_of, server_at
-from fedbandit.service.models.weighed import (
-    EARLIER,
-    earlier_sums,
-    readable_sums,
-    summed,
-    told_of,
+from fedbandit.service.models.groups import (
+    MOST_GROUPS,
+    check_groups,
+    closed_key,
+    group_of,
+    is_closed,
+    key_of,
+    told_moment,
 )
-from fedbandit.service.storage.contract import Locked, Model
+from fedbandit.service.models.model import recipe_of, server_at
+from fedbandit.service.models.weighed import closed, summed, sums_of_states, told_of
+from fedbandit.service.storage.contract import Locked
 
 _TOGETHER = 64  # parts that are merged by one shrink
 _WHOLE = -1  # in place of the number of a group
+_FIRST = key_of(1, 0)  # keys of sums begin here; below it are states of groups of before
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +98,38 @@ def set_history(locked: Locked, history: History) -> None:
     if not history.by_agent:
         locked.past.drop_parts(None, after=-1, upto=None)
     elif not model.history.by_agent and model.version:
-        groups = {} if model.weighed else locked.past.groups()
+        stored = locked.past.groups()
+        if model.weighed:
+            _replace_sums(locked, closed(stored))
+        groups = {} if model.weighed else stored
         locked.past.add_parts(_unattributed(model.version, locked.state(), groups))
     locked.set_rules(limits=model.limits, quotas=model.quotas, history=history)
 
 
 def set_groups(locked: Locked, groups: int) -> None:
-    """Sort agents into other groups from now on; those of before stay, as groups of their own."""
-    _check_own(locked)
-    model, past, recipe = locked.model, locked.past, recipe_of(locked.model)
-    whole = server_at(recipe, locked.state())
-    sums = earlier_sums(recipe, whole, past.groups()) if check_groups(groups) else {}
-    past.write_groups({**dict.fromkeys(past.groups(), b""), **sums})
-    locked.set_rules(limits=model.limits, quotas=model.quotas, history=model.history, groups=groups)
-    told = told_of(recipe, whole, sums)
-    locked.write(
-        state=locked.state(), version=model.version, count=model.count, merged={}, told=told
+    """Sort agents into other groups from now on; the sums of those of before stay beside them."""
+    if locked.relaying() is not None and groups:
+        raise DataError(
+            f"Model {locked.model.name} is passed on to a coordinator above: set groups there."
+        )
+    before, past, recipe = locked.model, locked.past, recipe_of(locked.model)
+    check_groups(groups)
+    locked.set_rules(
+        limits=before.limits, quotas=before.quotas, history=before.history, groups=groups
     )
+    whole, stored = server_at(recipe, locked.state()), past.groups()
+    sums: Mapping[int, bytes] = {}
+    if groups and before.history.by_agent:
+        sums = _sums_of_parts(locked, recipe)
+    elif groups:
+        sums = stored if before.weighed else sums_of_states(recipe, before.groups, stored, whole)
+    _replace_sums(locked, sums)
+    told, version, count = told_of(recipe, whole, sums), before.version, before.count
+    locked.write(state=locked.state(), version=version, count=count, merged={}, told=told)
+
+
+def _replace_sums(locked: Locked, sums: Mapping[int, bytes]) -> None:
+    locked.past.write_groups({**dict.fromkeys(locked.past.groups(), b""), **sums})
 
 
 def roll_back(locked: Locked, version: int) -> None:
@@ -127,10 +145,9 @@ def roll_back(locked: Locked, version: int) -> None:
         past.add_parts(_unattributed(version, state, {} if weighed else groups))
     statistics = server_at(recipe, state).statistics
     if weighed:
-        sums = (
-            groups if readable_sums(groups) else earlier_sums(recipe, server_at(recipe, state), {})
-        )
-        _put(locked, recipe, statistics, sums=sums)
+        if not groups or min(groups) < _FIRST:  # from before the groups were weighed
+            groups = sums_of_states(recipe, 1, groups, server_at(recipe, state))
+        _put(locked, recipe, statistics, sums=closed(groups) if late and version else groups)
     else:
         empty = wire.encode(recipe.server().whole())
         states = {number: groups.get(number, empty) for number in past.groups()}
@@ -274,7 +291,7 @@ def _rebuilt(
     merged = _merged(recipe, past.all_parts, places)
     whole = merged.get(_WHOLE, recipe.parts.memory.empty_server())
     if model.weighed:
-        return whole, {}, summed(recipe, _sent(model, past.all_parts()))
+        return whole, {}, _sums_of_parts(locked, recipe)
     empty = recipe.parts.memory.empty_server()
     for number in past.groups() if model.groups else ():
         groups[number] = recipe.server()
@@ -282,13 +299,20 @@ def _rebuilt(
     return whole, groups, {}
 
 
-def _sent(model: Model, parts: Iterable[Part]) -> Iterator[tuple[int, Statistics]]:
-    """Yield what parts of agents hold, each with the number of its group."""
-    for part in parts:
-        if part.agent and part.agent[0] != "/":
-            yield group_of(model.created, model.groups, part.agent), _read(part)
-        else:  # from before parts were kept
-            yield EARLIER, _read(part)
+def _sums_of_parts(locked: Locked, recipe: Recipe) -> dict[int, bytes]:
+    """Return the sums of groups, from parts; and those of before parts were kept, as they are."""
+    model, past = locked.model, locked.past
+    sums = {key: data for key, data in past.groups().items() if key >= _FIRST and is_closed(key)}
+    before = (
+        [part for name in _unattributed_names() for part in past.parts(name)] if not sums else []
+    )
+    old = ((closed_key(key_of(1, 0)), _read(part)) for part in before)
+    sent = (
+        (key_of(model.groups, group_of(model.created, model.groups, part.agent)), _read(part))
+        for part in past.all_parts()
+        if part.agent and part.agent[0] != "/"
+    )
+    return {**sums, **summed(recipe, chain(old, sent))}
 
 
 def _unattributed(version: int, state: bytes, groups: Mapping[int, bytes]) -> list[Part]:
@@ -303,8 +327,12 @@ def _unattributed(version: int, state: bytes, groups: Mapping[int, bytes]) -> li
 
 def _began(locked: Locked) -> int:
     """Return the version up to which it is not known which agent sent what; 0 if it always is."""
-    names = ["", *(f"/{number}" for number in range(locked.model.groups))]
-    return max((part.last for name in names for part in locked.past.parts(name)), default=0)
+    parts = (part for name in _unattributed_names() for part in locked.past.parts(name))
+    return max((part.last for part in parts), default=0)
+
+
+def _unattributed_names() -> list[str]:
+    return ["", *(f"/{number}" for number in range(MOST_GROUPS))]
 
 
 def _check_own(locked: Locked) -> None:

@@ -17,7 +17,7 @@ stored sum when a coordinator stops is in no group from then on.
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
 
 import numpy as np
 
@@ -26,14 +26,11 @@ from fedbandit.core.memory.contract import Memory
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Statistics
-from fedbandit.errors import InvalidState
-from fedbandit.service.models.groups import MOST_GROUPS, group_of, moment_for
+from fedbandit.service.models.groups import closed_key, group_at, group_of, key_of, moment_for
+from fedbandit.service.models.model import server_at
 from fedbandit.service.models.sums import GroupSum, nothing, packed, sum_of, unpacked
 from fedbandit.service.models.weighing import DOUBTED, Weighed, weigh
 from fedbandit.service.storage.contract import Model
-
-EARLIER: Final = MOST_GROUPS
-"""The number of the first group that holds what was merged before a model was given its groups."""
 
 _MOVED = 0.1
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
@@ -103,7 +100,7 @@ class WeighedGroups:
         known = len(self._found.weights) > 0
         if self._saved >= 0.0 or not known:
             self.found(whole)
-            self._saved -= self._clock() - began
+            self._saved = max(-_SAVED, self._saved - (self._clock() - began))
         plain = self._found.theta is None and (self._at is theta or not known)
         return b"" if plain else self._moment(whole)
 
@@ -146,42 +143,46 @@ def told_of(recipe: Recipe, whole: Server, stored: Mapping[int, bytes]) -> bytes
 def doubted_agents(
     recipe: Recipe, model: Model, whole: Server, stored: Mapping[int, bytes], agents: Iterable[str]
 ) -> dict[int, tuple[float, list[str]]]:
-    """Return the groups that contradict the others: each with its weight and its agents."""
+    """Return the groups that contradict the others, by key: each with its weight and its agents.
+
+    No agents for what was merged without groups.
+    """
     groups = WeighedGroups(recipe)
     groups.read(stored)
-    found = groups.doubted(whole)
-    members: dict[int, list[str]] = {number: [] for number in found}
-    for agent in sorted(agents):
-        number = group_of(model.created, model.groups, agent)
-        if number in members:
-            members[number].append(agent)
-    return {number: (found[number], members[number]) for number in found}
+    found, names = groups.doubted(whole), sorted(agents)
+
+    def members(key: int) -> list[str]:
+        many, number = group_at(key)
+        if many == 1:
+            return []
+        return [name for name in names if group_of(model.created, many, name) == number]
+
+    return {key: (weight, members(key)) for key, weight in found.items()}
 
 
-def earlier_sums(recipe: Recipe, state: Server, stored: Mapping[int, bytes]) -> dict[int, bytes]:
-    """Return the groups that a model had before it was given others, as groups of their own.
+def sums_of_states(
+    recipe: Recipe, many: int, states: Mapping[int, bytes], whole: Server
+) -> dict[int, bytes]:
+    """Return the sums of groups that were not weighed, from their states; or of the whole, as one.
 
-    They keep their sums under numbers from ``EARLIER`` on, so that a liar in one is still doubted.
-    What was merged without groups, or with groups that were not weighed, is one group.
+    ``many``: how many groups they were one of, 1 if that is not known.
     """
-    if not state.count:
-        return {}
-    sums = readable_sums(stored)
-    if not sums:
-        return {EARLIER: packed(sum_of(recipe.parts.memory, state.statistics))}
-    moved: dict[int, GroupSum] = {}
-    for number, total in sums.items():
-        place = EARLIER + number % EARLIER
-        moved[place] = total.plus([moved[place]]) if place in moved else total
-    return {number: packed(each) for number, each in moved.items()}
+    memory, server = recipe.parts.memory, partial(server_at, recipe)
+    if not states:
+        return {key_of(1, 0): packed(sum_of(memory, whole.statistics))} if whole.count else {}
+    return {
+        key_of(many, number): packed(sum_of(memory, server(state).statistics))
+        for number, state in states.items()
+    }
 
 
-def readable_sums(stored: Mapping[int, bytes]) -> dict[int, GroupSum]:
-    """Return stored groups as sums; none if they are the states of groups that are not weighed."""
-    try:
-        return {number: unpacked(data) for number, data in stored.items()}
-    except InvalidState:
-        return {}
+def closed(stored: Mapping[int, bytes]) -> dict[int, bytes]:
+    """Return stored sums as those of before parts were kept: nothing is added to them any more."""
+    sums: dict[int, GroupSum] = {}
+    for key, data in stored.items():
+        place, total = closed_key(key), unpacked(data)
+        sums[place] = total.plus([sums[place]]) if place in sums else total
+    return {key: packed(each) for key, each in sums.items()}
 
 
 def summed(recipe: Recipe, sent: Iterable[tuple[int, Statistics]]) -> dict[int, bytes]:

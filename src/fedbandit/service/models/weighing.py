@@ -2,43 +2,40 @@
 
 A group g that sent G and b (``GroupSum``) is asked how well an estimate theta fits what it sent:
 
-    r = b - G theta,    v = r^T D^-1 r / min(mass of g / median mass, N / 2),
+    r = b - G theta,    v = r^T D^-1 r / scale,    scale = mass of g / median mass, N / 2 at most,
 
 with D the diagonal of the sum of all G, each scaled to the median mass at most. For honest groups r
-is noise, whatever they have seen and however much, so that their v are alike. Noise of mean square
-s makes a v of e = s tr(D^-1 G) on average, with s the mean square that theta leaves of a group's
-rewards: the mean of all groups' at least, so that a group that had one of few rewards does not
-stand out; and at most that of the median group with rewards, whatever a group tells.
-A group contradicts theta by as much as its v exceeds its
+is noise, whatever they have seen and however much, so that their v are alike: noise of mean square
+s makes a v of
 
-    limit = min(k^2 max(median v, e), e (q3 + 3 (q3 - q1))),    q1, q3: quartiles of all v / e.
+    e = s tr(D^-1 G) / scale
 
-The estimate in place of the one from everything, P, is the theta with
+on average. s is what theta leaves of the squares of the group's rewards; the mean of all groups' at
+least, so that those who had one of few rewards do not stand out, and about that of the median group
+with rewards at most, whatever a group says. How far v may be above e depends on how many numbers it
+is the sum of: that is read off how alike the v / e of the groups in the middle are. A group
+contradicts theta if v exceeds a quantile for that number, of ``_Z`` deviations, times the larger of
+e and the median v.
 
-    sum of w r = 0,    w = min(1, limit / v):
+P, the estimate from everything, is told as it is, unless another theta fits the groups better. That
+one is sought by steps that end where
 
-no group pulls much harder than others, and one that would, not at all. Agents are told P, unless
-some group contradicts that theta, and moving the estimate there takes a pull of more than a typical
-group's: honest fleets lose nothing. In directions that no group speaks of, theta stays P.
+    sum of w r = 0,    w = min(1, limit / v),
 
-Where liars lead P, the v of all groups are large alike, and hide theirs. So medians and quartiles
-are taken, and steps begin, where groups of equal weight would put theta, the centre
-(w = 1 / sqrt(v)), if there are observations enough to tell that from chance.
+so that a group pulls no harder than at its limit, and one that would pull much harder, hardly at
+all. There may be several: the one with the least sum of min(1, v / limit) is taken, with something
+in favour of P. And P is told all the same where no group is beyond its limit at the other one, or
+where one typical group would pull the estimate from there to P. In directions that no group speaks
+of, theta stays P.
 
-What it holds: let N - L groups be honest, of one mass, and see alike, L < 0.44 N; let their r
-differ by rho at most from their mean (in the norm of D^-1), and let nu^2 be the largest of their e.
-With enough observations that mean is no longer, at what is found, than
+Where liars lead P, the v of all groups are large alike, and hide theirs. So medians are taken, and
+steps begin, at the centre, where groups of equal weight would put theta (w = 1 / sqrt(v)), if there
+are observations enough to tell that from chance.
 
-    rho + k max(c (1 + 1 / sqrt(1 - q^2)) rho, nu),    q = L / (N - L),
-
-with c = sqrt(n / (n - d)) for n observations, about 1. Proof: at the centre the pulls of all groups
-cancel, and none is longer than 1. If the mean there is R > rho, each honest one pulls along it by
-sqrt(1 - rho^2 / R^2) at least, so that (N - L) sqrt(1 - rho^2 / R^2) <= L. That gives R; the median
-v at the centre is (R + rho)^2 at most, since more than half of the groups are honest. There half of
-the groups have v <= limit / k^2, so that the sum of min(1, v / limit) is N (1 + 1 / k^2) / 2 at
-most; it is no more at what is taken, so at least 0.44 N groups fit that within their limits, and
-one of those is honest. P, where it is told, is as near to that as a typical pull takes it. Quartiles
-make it closer, while liars are in fewer than a quarter of the groups.
+What it holds is measured, not proven (docs/security.md): lies of honest size are found where
+honest groups together know better. Lies that are no larger than noise are not, and as far as noise
+of a group reaches, one liar moves the estimate; nor are those about what only the liar has seen.
+Where few rewards are very large, honest groups that had one are doubted.
 """
 
 from __future__ import annotations
@@ -51,22 +48,21 @@ from typing import Final
 import numpy as np
 
 from fedbandit.core.kernels.linalg import Array
+from fedbandit.service.models.groups import FEWEST_GROUPS
 from fedbandit.service.models.sums import GroupSum
-
-FEWEST: Final = 5
-"""Groups that have to have sent something before any of them is doubted."""
 
 DOUBTED: Final = 0.5
 """Groups with less weight than this are named."""
 
-_K = 3.0  # more where few numbers make up a v, see ``_Groups.most``
-_FAR, _LEAST, _Z, _UNEVEN, _FAVOUR = 1.0, 1.0, 5.0, 3.0, 0.25
+_Z = 5.0  # deviations that honest noise may be off, of 24 groups and many weighings
+_UNEVEN = 3.0  # how much noisier than the median group's rewards may be, if v is of one number
+_FAVOUR = 0.25  # of a group: so much worse P may fit
 _ENOUGH = 1.5  # observations for each feature, without those of heavy groups, to find a centre
 _STEPS = 20
 _CENTRE_STEPS = 100  # few, unless liars are many
 _CLOSE = 1e-3  # relative to the length of theta: a step as short is the last
 _NEAR = 1e-2  # relative to the median v: at the centre, a step as short is the last
-_TINY = 1e-300
+_TINY, _ALIKE = 1e-300, 1e6
 _CG_STEPS = 60
 
 
@@ -74,8 +70,7 @@ _CG_STEPS = 60
 class Weighed:
     """The estimate to tell, None for the one from everything; and the weight of each group.
 
-    ``metric``: D. ``typical``: the v of an honest group, as far as can be told; -1 before there are
-    groups enough.
+    ``metric``: D. ``typical``: the v of an honest group; -1 where that cannot be told.
     """
 
     theta: Array | None
@@ -91,7 +86,7 @@ def weigh(whole: GroupSum, theta: Array, sums: Sequence[GroupSum], *, ridge: flo
     numbers are too large for that.
     """
     everyone = np.ones(len(sums))
-    if len(sums) < FEWEST:
+    if len(sums) < FEWEST_GROUPS:
         return Weighed(None, everyone, np.ones_like(theta))
     groups = _Groups(whole, theta, sums, ridge=ridge)
     misfits = groups.misfits(theta)
@@ -99,14 +94,20 @@ def weigh(whole: GroupSum, theta: Array, sums: Sequence[GroupSum], *, ridge: flo
     median = min(median, _median(misfits))
     limits, noise = groups.limits(centre, median)
     typical = max(median, _median(noise))
+    if not np.isfinite(limits).all():
+        raise _too_large()
     told, weights = groups.settled(centre, limits)
     pull = groups.pull(told - theta)
     needed = float(pull @ (pull / groups.metric))
     if not np.isfinite(needed):
-        raise np.linalg.LinAlgError("groups too large to be weighed")
-    if needed > _FAR * typical and weights.min() < _LEAST:
+        raise _too_large()
+    if needed > typical and weights.min() < 1.0:
         return Weighed(told, weights, groups.metric, typical)
     return Weighed(None, everyone, groups.metric, typical)
+
+
+def _too_large() -> np.linalg.LinAlgError:
+    return np.linalg.LinAlgError("numbers too large to weigh groups by")
 
 
 class _Groups:
@@ -146,15 +147,12 @@ class _Groups:
 
     def limits(self, theta: Array, median: float) -> tuple[Array, Array]:
         """Return the v above which each group contradicts the others, and e (N each)."""
-        misfits, left = self.misfits(theta), self._left(theta)
+        left, numbers = self._left(theta), self._numbers
         noise = self._noise(left, 1.0)
-        most = _quantile(self._numbers)
         if (noise > 0.0).all():
-            q1, q2, q3 = np.quantile(misfits / noise, (0.35, 0.5, 0.65)).tolist()
-            alike = 0.77 * q2 / max(q3 - q1, _TINY)
-            numbers = max(1.0, min(self._numbers, 2.0 * min(alike, 1e6) ** 2))
-            noise, most = self._noise(left, 1.0 + _UNEVEN / numbers), _quantile(numbers)
-        return np.asarray(most * np.maximum(median, noise)), noise
+            numbers = min(numbers, _numbers_in(self.misfits(theta) / noise))
+            noise = self._noise(left, 1.0 + _UNEVEN / numbers)
+        return np.asarray(_quantile(numbers) * np.maximum(median, noise)), noise
 
     def misfits(self, theta: Array) -> Array:
         """Return v of each group at an estimate (N)."""
@@ -209,11 +207,10 @@ class _Groups:
         return theta, _median(misfits) * n / (n - d)
 
     def settled(self, theta: Array, limits: Array) -> tuple[Array, Array]:
-        """Return the estimate with sum of w r = 0, and w, from a centre on.
+        """Return the estimate that fits the groups best, and the weights of the groups there.
 
-        There may be several. Softer weights, the roots of w, lead to one with more of the groups;
-        but to a liar's where that outweighs the others in a direction. The one with the least sum
-        of min(1, v / limit) is taken: the one that most groups say, and say best.
+        Softer steps, with the roots of w, end where more of the groups are; but at a liar where
+        that outweighs the others in a direction.
         """
         alone = self._stepped(theta, limits, 1.0)
         both = self._stepped(self._stepped(theta, limits, 0.5), limits, 1.0)
@@ -224,6 +221,7 @@ class _Groups:
         return best, self._weights(best, limits)
 
     def _loss(self, theta: Array, limits: Array) -> float:
+        """Return the sum of min(1, v / limit); v as if theta were not fitted to the same groups."""
         misfits = self.misfits(theta)
         weights = np.minimum(1.0, limits / misfits)
         n, d = float(weights @ self._counts), len(theta)
@@ -280,6 +278,16 @@ def _conjugate_gradients(times: Callable[[Array], Array], right: Array, metric: 
         before, size = size, float(rest @ scaled)
         step = scaled + (size / before) * step
     return y
+
+
+def _numbers_in(ratios: Array) -> float:
+    """Return of how many squares of normal numbers these are means, by the middle third of them.
+
+    The mean of n squares has a deviation of sqrt(2 / n), and the third is 0.77 of that wide.
+    """
+    low, middle, high = np.quantile(ratios, (0.35, 0.5, 0.65)).tolist()
+    alike = 0.77 * middle / max(high - low, _TINY)
+    return float(max(1.0, 2.0 * min(alike, _ALIKE) ** 2))
 
 
 def _quantile(numbers: float) -> float:

@@ -17,7 +17,6 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.errors import DataError
 from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model, recipe_of
-from fedbandit.service.models.undo import set_groups
 from fedbandit.service.relay.relayed import Relayed
 from fedbandit.service.relay.sender import RelaySender
 from fedbandit.service.storage.contract import Locked, Store
@@ -142,15 +141,12 @@ def _make(store: Store, name: str, transport: Transport) -> None:
     count = min(given.count, DEFAULT_LIMITS.count)
     limits = Limits(arm_norm=given.arm_norm, reward=given.reward, count=count)
     recipe = recipe_named(answer.recipe, answer.params)
-    store.create(*new_model(name, recipe, limits=limits, history=History(keep=0), groups=0))
+    store.create(*new_model(name, recipe, limits=limits, history=History(keep=0)))
 
 
 def begin(locked: Locked) -> None:
     """Have a model that has merged nothing passed on from now on."""
     model = locked.model
-    if model.weighed and not model.version:  # by default: what a relay passes on is weighed above
-        set_groups(locked, 0)
-        model = locked.model
     if model.version or model.groups:
         raise DataError(
             f"Model {model.name} cannot be passed on: it has "

@@ -259,7 +259,7 @@ function spectrumNote({ kind, lost, shed, directions }) {
 function doubts({ doubted }) {
   if (!doubted?.length) return [];
   const whom = (agents) => agents.slice(0, 20).join(", ") + (agents.length > 20 ? ` and ${count(agents.length - 20)} more` : "");
-  const line = (each) => el("li", {}, el("b", {}, `Group ${each.group}`), ` counts ${percent(each.weight)} of itself: ${whom(each.agents) || "what was merged before the groups were set"}`);
+  const line = (each) => el("li", {}, el("b", {}, `Group ${each.group}`), ` counts ${each.weight < 0.01 ? "less than 1 %" : percent(each.weight)} of what it sent: ${whom(each.agents) || "what was merged before the groups were set"}`);
   return [el("section", { class: "wide", "aria-labelledby": "doubts" }, el("h2", { id: "doubts" }, "Agents that contradict the others"),
     el("p", { class: "trend bad" }, doubted.length === 1 ? "One group of agents does not fit the others" : `${count(doubted.length)} groups of agents do not fit the others`),
     el("p", { class: "small" }, "What they sent counts less in what agents are told, or not at all. They may lie, be broken, or live in another world than the others."),
