@@ -7,8 +7,14 @@ lies for the first three quarters of the run, so that the last one shows what is
 true theta, and the defence: it sends the worst lie that is let in. With ``--lost`` liars of lean
 say that they have lost all arms, evenly, with the longest moment that the door lets in.
 
+``--how`` has other liars: ``much`` send a hundred times as many observations; ``fake`` play arms of
+every direction and reward them by -theta; ``slow`` pay 0.3 less than the truth; ``early`` stop
+after a tenth of the run; ``inside`` pay as much less as leaves all groups undoubted. ``--heavy
+0.9``: one honest agent plays that share of the rounds.
+
 The *lead* is the reward of the fleet of honest agents above that of Random in the same rounds;
-a loss of 0 % is as good as without liars, 100 % is no better than Random.
+a loss of 0 % is as good as without liars, 100 % is no better than Random. The regret is that of
+honest agents, a run.
 """
 
 import argparse
@@ -27,14 +33,16 @@ from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.bookkeeping.quotas import mass_of
-from fedbandit.service.models.groups import as_told, told_moment
+from fedbandit.service.models.groups import as_told, group_of, told_moment
 from fedbandit.service.models.model import Served, new_model
+from fedbandit.service.models.weighed import WeighedGroups
 from fedbandit.service.validation.influence import restrained
 from fedbandit.service.validation.upload import check_sync
 from fedbandit.worlds import Synthetic
 
-AGENTS, ARMS = 50, 20
-LIMITS = wire.Limits(arm_norm=1.0, reward=1.0, count=10_000)
+ARMS = 20
+LIMITS = wire.Limits(arm_norm=1.0, reward=1.5, count=10_000)
+HOW = ("along", "much", "fake", "slow", "early", "inside")
 
 
 @dataclass
@@ -70,15 +78,27 @@ def lie(recipe: fb.Recipe, theta: Array, count: int, reward: float = -1.0) -> fb
     return fb.Upload(0, fb.Statistics(summary, reward * count * u, count))
 
 
-def largest_lie(guard: "Defence", theta: Array, count: int) -> fb.Upload:
+def fake(recipe: fb.Recipe, theta: Array, count: int, seed: int) -> fb.Upload:
+    """Return ``count`` observations of arms of every direction, rewarded by -theta."""
+    agent, last = recipe.agent(0), None
+    for x in np.random.default_rng(seed).standard_normal((count, len(theta))):
+        arm = x / np.linalg.norm(x)
+        last = agent.observe(arm, -float(arm @ theta)) or last
+    rest = agent.receive(fb.Collect())
+    upload = rest if isinstance(rest, fb.Upload) and rest.count else last
+    assert upload is not None
+    return fb.Upload(0, upload.statistics)
+
+
+def largest_lie(guard: "Defence", agent: int, theta: Array, count: int) -> fb.Upload:
     """Return the worst lie that a defence lets in, which the liar knows as well as we do."""
     length = float(np.linalg.norm(theta))
     low, high = length, -1.0
-    if guard.takes(lie(guard.recipe, theta, count, high)):
+    if guard.takes(agent, lie(guard.recipe, theta, count, high)):
         return lie(guard.recipe, theta, count, high)
     for _ in range(12):
         middle = (low + high) / 2.0
-        if guard.takes(lie(guard.recipe, theta, count, middle)):
+        if guard.takes(agent, lie(guard.recipe, theta, count, middle)):
             low = middle
         else:
             high = middle
@@ -110,8 +130,8 @@ class Defence:
     def __init__(self, recipe: fb.Recipe) -> None:
         self.recipe, self.server = recipe, recipe.server()
 
-    def takes(self, _upload: fb.Upload) -> bool:
-        """Say whether an upload is let in, whoever sends it."""
+    def takes(self, _agent: int, _upload: fb.Upload) -> bool:
+        """Say whether an upload is let in."""
         return True
 
     def merge(self, _agent: int, upload: fb.Upload) -> bool:
@@ -129,7 +149,7 @@ class Share(Defence):
 
     def __init__(self, recipe: fb.Recipe, share: float) -> None:
         super().__init__(recipe)
-        self.share, self.held = share, np.zeros(AGENTS)
+        self.share, self.held = share, np.zeros(recipe.agents)
 
     def merge(self, agent: int, upload: fb.Upload) -> bool:
         """Merge unless the agent's share would be too large."""
@@ -148,13 +168,13 @@ class Surprise(Defence):
         super().__init__(recipe)
         self.most = most
 
-    def takes(self, upload: fb.Upload) -> bool:
+    def takes(self, _agent: int, upload: fb.Upload) -> bool:
         """Say whether the upload is let in."""
         return surprise(self.recipe, self.server, upload, self.most) <= self.most
 
     def merge(self, agent: int, upload: fb.Upload) -> bool:
         """Merge unless the model speaks against it."""
-        return self.takes(upload) and super().merge(agent, upload)
+        return self.takes(agent, upload) and super().merge(agent, upload)
 
 
 class Median(Defence):
@@ -173,6 +193,44 @@ class Median(Defence):
         """Return everything, with a moment that gives the median of the estimates."""
         told = told_moment(self.recipe, self.server, dict(enumerate(self.groups)))
         return as_told(self.recipe, self.server, told.astype("<f8").tobytes()).download()
+
+
+class Weighed(Defence):
+    """Sorts agents into groups by name, and weighs these: ``model create --groups 24``."""
+
+    def __init__(self, recipe: fb.Recipe, groups: int, *, feared: bool = False) -> None:
+        super().__init__(recipe)
+        self.number, self.feared = groups, feared
+        self.groups = WeighedGroups(recipe, clock=float)
+        self.sent: list[tuple[int, fb.Statistics]] = []
+        self.told, self.doubts = b"", 0
+
+    def takes(self, agent: int, upload: fb.Upload) -> bool:
+        """Say whether an upload would leave its group undoubted, where liars look out for that."""
+        if not self.feared:
+            return True
+        tried, whole = WeighedGroups(self.recipe, clock=float), self.recipe.server()
+        whole.adopt(self.server.merged([upload]), version=1)
+        tried.absorb([*self.sent, (self._group(agent), upload.statistics)], 0.0)
+        return tried.found(whole).theta is None
+
+    def merge(self, agent: int, upload: fb.Upload) -> bool:
+        """Merge into the whole and add to the group."""
+        sent = self._group(agent), upload.statistics
+        if self.feared:
+            self.sent.append(sent)
+        super().merge(agent, upload)
+        self.groups.absorb([sent], 0.0)
+        self.told = self.groups.told(self.server)
+        self.doubts += self.told != b""
+        return True
+
+    def _group(self, agent: int) -> int:
+        return group_of(0.5, self.number, f"agent-{agent}")
+
+    def download(self) -> fb.Download:
+        """Return what agents are told."""
+        return as_told(self.recipe, self.server, self.told).download()
 
 
 def surprise(recipe: fb.Recipe, server: fb.Server, upload: fb.Upload, noise: float) -> float:
@@ -208,56 +266,72 @@ def surprise(recipe: fb.Recipe, server: fb.Server, upload: fb.Upload, noise: flo
 
 @dataclass
 class Outcome:
-    """Rewards of honest agents and of Random, by round; uploads let in and held back."""
+    """Rewards of honest agents and of Random, by round; their regret; uploads held back."""
 
     reward: Array
     random: Array
+    regret: float = 0.0
+    honest: int = 0
+    doubts: int = 0
     lies: int = 0
     held_back: int = 0
     honest_held_back: int = 0
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What is played: see ``main``."""
+
+    dimension: int
+    rounds: int
+    agents: int
+    own: bool
+    lost: bool
+    how: str
+    heavy: float
+
+
 def play(
     recipe: fb.Recipe,
+    setting: Setting,
     *,
-    dimension: int,
-    rounds: int,
     liars: int,
     defence: Callable[[fb.Recipe], Defence],
     seed: int,
-    own: bool,
-    lost: bool,
 ) -> Outcome:
-    """Play one run; ``own``: arms of every agent lie in a subspace of its own; ``lost``: above."""
-    spectrum, subspaces = ("low-rank", "own") if own else ("isotropic", "shared")
+    """Play one run."""
+    spectrum, subspaces = ("low-rank", "own") if setting.own else ("isotropic", "shared")
     world = Synthetic(
-        dimension=dimension,
+        dimension=setting.dimension,
         arms=ARMS,
-        agents=AGENTS,
+        agents=setting.agents,
         seed=seed,
         spectrum=spectrum,
         subspaces=subspaces,
     )
-    agents, guard = recipe.fleet(), defence(recipe)
+    agents, guard, rounds = recipe.fleet(), defence(recipe), setting.rounds
     served = Served(new_model("m", recipe, limits=LIMITS)[0], recipe)
     counts: list[int] = []
-    crowd = {i: Liar(due=1) for i in range(liars)}
+    first = setting.agents - liars if setting.heavy else 0
+    crowd = {first + i: Liar(due=1) for i in range(liars)}
+    until = rounds // 10 if setting.how == "early" else rounds * 3 // 4
+    chance = np.random.default_rng(seed)
     result = Outcome(np.zeros(rounds), np.zeros(rounds))
     for t, this in enumerate(world.rounds(rounds)):
-        i, agent = this.agent, agents[this.agent]
+        i = 0 if setting.heavy and chance.random() < setting.heavy else this.agent
+        agent = agents[i]
         result.random[t] = float(np.mean(this.means))
-        lying = i in crowd and rounds // 100 <= t < rounds * 3 // 4
+        lying = i in crowd and rounds // 100 <= t < until
         arm = agent.choose(this.arms)
         result.reward[t] = result.random[t] if i in crowd else this.means[arm]
+        if i not in crowd:
+            result.regret += float(np.max(this.means) - this.means[arm])
+            result.honest += 1
         if lying:
             crowd[i].due = max(1, int(np.mean(counts[-50:]))) if counts else 1
             count = crowd[i].round()
             if count:
-                if lost and isinstance(recipe.parts.memory, LossyMemory):
-                    told = lost_lie(served, world.theta, count)
-                else:
-                    told = largest_lie(guard, world.theta, count)
-                upload = _pass(served, told)
+                upload = _pass(served, _told(served, guard, setting, i, world.theta, count))
                 result.lies += 1
                 result.held_back += not guard.merge(i, upload)
             continue
@@ -268,7 +342,26 @@ def play(
             # what is held back is lost here; a coordinator's agents wait
             result.honest_held_back += not guard.merge(i, upload)
             agent.receive(guard.download())
+    result.doubts = guard.doubts if isinstance(guard, Weighed) else 0
     return result
+
+
+def _told(
+    served: Served, guard: Defence, setting: Setting, agent: int, theta: Array, count: int
+) -> fb.Upload:
+    """Return what a liar sends."""
+    recipe = guard.recipe
+    if setting.lost and isinstance(recipe.parts.memory, LossyMemory):
+        return lost_lie(served, theta, count)
+    match setting.how:
+        case "much":
+            return lie(recipe, theta, min(100 * count, LIMITS.count))
+        case "fake":
+            return fake(recipe, theta, count, guard.server.version)
+        case "slow":
+            return lie(recipe, theta, count, float(np.linalg.norm(theta)) - 0.3)
+        case _:
+            return largest_lie(guard, agent, theta, count)
 
 
 def _pass(served: Served, upload: fb.Upload) -> fb.Upload:
@@ -277,12 +370,12 @@ def _pass(served: Served, upload: fb.Upload) -> fb.Upload:
     return restrained(served, upload)
 
 
-def recipes(d: int) -> dict[str, fb.Recipe]:
+def recipes(d: int, agents: int) -> dict[str, fb.Recipe]:
     """Return the recipes that a coordinator serves."""
     return {
-        "FSCLB": fb.FSCLB(dimension=d, sketch_size=max(2, round(0.4 * d)), agents=AGENTS),
-        "lean": fb.FSCLB.lean(dimension=d, agents=AGENTS),
-        "FedLinUCB": fb.FedLinUCB(dimension=d, agents=AGENTS),
+        "FSCLB": fb.FSCLB(dimension=d, sketch_size=max(2, round(0.4 * d)), agents=agents),
+        "lean": fb.FSCLB.lean(dimension=d, agents=agents),
+        "FedLinUCB": fb.FedLinUCB(dimension=d, agents=agents),
     }
 
 
@@ -293,54 +386,50 @@ DEFENCES: dict[str, Callable[[fb.Recipe], Defence]] = {
     "median 6": lambda recipe: Median(recipe, 6),
     "median 12": lambda recipe: Median(recipe, 12),
     "median 24": lambda recipe: Median(recipe, 24),
+    "weighed 24": lambda recipe: Weighed(recipe, 24),
 }
 
 
 def rows(
-    dimension: int,
-    rounds: int,
-    seeds: int,
-    names: list[str],
-    *,
-    only: list[str],
-    own: bool,
-    lost: bool,
+    setting: Setting, *, seeds: int, defences: list[str], liars: list[int], only: list[str]
 ) -> Iterator[str]:
-    """Yield a line for each recipe, defence and number of liars."""
-    for name, recipe in recipes(dimension).items():
+    """Yield a line for each recipe, number of liars and defence."""
+    for name, recipe in recipes(setting.dimension, setting.agents).items():
         if name not in only:
             continue
         base: Array | None = None
-        for how in names:
-            for liars in (0, 1, 5):
+        for how in defences:
+            defence = DEFENCES[how]
+            if setting.how == "inside" and how.startswith("weighed"):
+                defence = _feared
+            for number in liars:
                 runs = [
-                    play(
-                        recipe,
-                        dimension=dimension,
-                        rounds=rounds,
-                        liars=liars,
-                        defence=DEFENCES[how],
-                        seed=seed,
-                        own=own,
-                        lost=lost,
-                    )
+                    play(recipe, setting, liars=number, defence=defence, seed=seed)
                     for seed in range(seeds)
                 ]
                 lead = np.mean([each.reward - each.random for each in runs], axis=0)
-                honest = 1.0 - liars / AGENTS
+                honest = np.mean([each.honest for each in runs]) / setting.rounds
                 quarters = lead.reshape(4, -1).mean(axis=1) / honest
-                if base is None:
-                    base = quarters
-                by_quarter = 100.0 * (1.0 - quarters / base)
-                all_lost = 100.0 * (1.0 - quarters.sum() / base.sum())
-                worst = " ".join(f"{each:6.1f}" for each in by_quarter)
-                held = sum(each.held_back for each in runs)
-                sent = sum(each.lies for each in runs)
-                wrong = sum(each.honest_held_back for each in runs)
-                yield (
-                    f"{name:10} {how:12} {liars} liars: lead lost {all_lost:6.1f} % "
-                    f"(by quarter {worst}); lies {sent}, held back {held}, honest {wrong}"
-                )
+                base = quarters if base is None else base
+                yield f"{name:10} {how:12} {number} liars: {_line(quarters, base, runs)}"
+
+
+def _feared(recipe: fb.Recipe) -> Defence:
+    return Weighed(recipe, 24, feared=True)
+
+
+def _line(quarters: Array, base: Array, runs: list[Outcome]) -> str:
+    """Return what was lost, in words."""
+    by_quarter = 100.0 * (1.0 - quarters / base)
+    all_lost = 100.0 * (1.0 - quarters.sum() / base.sum())
+    shown = " ".join(f"{each:6.1f}" for each in by_quarter)
+    regret = np.mean([each.regret for each in runs])
+    held, sent = sum(each.held_back for each in runs), sum(each.lies for each in runs)
+    wrong, doubts = sum(each.honest_held_back for each in runs), sum(each.doubts for each in runs)
+    return (
+        f"lead lost {all_lost:6.1f} % (by quarter {shown}); regret {regret:8.1f}; "
+        f"lies {sent}, held back {held}, honest {wrong}; doubted {doubts} times"
+    )
 
 
 def main() -> None:
@@ -348,15 +437,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dimension", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=20_000)
+    parser.add_argument("--agents", type=int, default=50)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--liars", default="0,1,5")
     parser.add_argument("--defences", default=",".join(DEFENCES))
     parser.add_argument("--own", action="store_true", help="agents with arms of their own")
     parser.add_argument("--lost", action="store_true", help="liars of lean that lost all arms")
-    parser.add_argument("--recipes", default=",".join(recipes(2)))
+    parser.add_argument("--how", choices=HOW, default="along", help="how liars lie")
+    parser.add_argument("--heavy", type=float, default=0.0, help="share of rounds of one agent")
+    parser.add_argument("--recipes", default=",".join(recipes(2, 2)))
     given = parser.parse_args()
-    names, only = given.defences.split(","), given.recipes.split(",")
-    sizes = given.dimension, given.rounds, given.seeds
-    for line in rows(*sizes, names, only=only, own=given.own, lost=given.lost):
+    shape = given.dimension, given.rounds, given.agents
+    setting = Setting(*shape, given.own, given.lost, given.how, given.heavy)
+    liars = [int(each) for each in given.liars.split(",")]
+    defences, only = given.defences.split(","), given.recipes.split(",")
+    for line in rows(setting, seeds=given.seeds, defences=defences, liars=liars, only=only):
         print(line, flush=True)
 
 

@@ -9,8 +9,9 @@ turn and turn about, once every registered agent has been seen:
 - *sync*: the coordinator on SQLite, merging, and on disk before it answers.
 
 It prints throughput, p50, p99 and CPU time of each, what the third reaches of the others, and
-whether that is the target. ``--minutes`` goes on posting, watches memory and the store's size, and
-says whether they grew from the first quarter of that time to the last.
+whether that is the target. ``--groups 24`` measures a model with groups of agents. ``--minutes``
+goes on posting, watches memory and the store's size, and says whether they grew from the first
+quarter of that time to the last.
 """
 
 import argparse
@@ -128,9 +129,10 @@ def upload(seed: int) -> fb.Upload:
     )
 
 
-def register(store: Store, number: int) -> list[Agent]:
+def register(store: Store, number: int, groups: int) -> list[Agent]:
     """Make a model and tokens for many agents; return agents and tokens."""
-    model, state = new_model("load", RECIPE)
+    model, state = new_model("load", RECIPE, groups=groups)
+    print(f"groups of agents: {model.groups or 'none'}", flush=True)
     agents = [f"agent-{index}" for index in range(number)]
     secrets, tokens = zip(*(new_token(model="load", agent=agent) for agent in agents), strict=True)
     store.install(Archive(model=model, state=state, merged={}, tokens=tokens))
@@ -194,6 +196,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--minutes", type=float, default=0.0, help="soak afterwards")
     parser.add_argument("--registered", type=int, default=REGISTERED)
+    parser.add_argument("--groups", type=int, default=0, help="groups of agents")
     parser.add_argument("--bare", action="store_true", help="be the framework's echo")
     parser.add_argument("--echo", metavar="STORE", help="be the coordinator's echo")
     arguments = parser.parse_args()
@@ -210,7 +213,7 @@ def compare(path: Path, arguments: argparse.Namespace) -> None:
     """Measure all three, turn and turn about."""
     url = f"sqlite:///{path}"
     store = open_store(url, create=True)
-    load = Load(register(store, arguments.registered), arguments.senders)
+    load = Load(register(store, arguments.registered, arguments.groups), arguments.senders)
     store.close()
     servers = {
         "bare": serving("benchmarks.load", "--bare"),

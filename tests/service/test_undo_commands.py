@@ -69,15 +69,35 @@ def test_a_model_whose_limits_are_known_gets_no_advice(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("agents", "groups", "said"), [(9, "", ""), (50, "", "--groups 25"), (50, "--groups 24", "")]
+    ("given", "groups", "advised"),
+    [
+        ("--agents 9", 0, False),
+        ("--agents 50", 0, True),
+        ("--agents 50 --groups 12", 12, False),
+        ("--agents 50 --groups 0", 0, True),
+    ],
 )
 def test_groups_are_advised_where_there_are_agents_for_them(
-    capsys: Capture, agents: int, groups: str, said: str
+    store: str, capsys: Capture, given: str, groups: int, advised: bool
 ) -> None:
-    run(f"model create news --dimension 4 --sketch-size 2 --agents {agents} {groups}")
-    told = capsys.readouterr().err
-    assert said in told
-    assert ("--groups" in told) == bool(said)
+    run(f"model create news --dimension 4 {given}")
+    assert ("--groups" in capsys.readouterr().err) == advised
+    opened = open_store(store)
+    model = opened.model("news")
+    assert (model.groups, model.weighed) == (groups, groups > 0)
+    opened.close()
+
+
+def test_groups_are_set_later_and_taken_away(store: str, capsys: Capture) -> None:
+    run(CREATE)
+    send(store, "phone", 1, 2)
+    for groups in (12, 12, 0):
+        run(f"model set news --groups {groups}")
+        opened = open_store(store)
+        model = opened.model("news")
+        assert (model.groups, model.weighed, model.version) == (groups, groups > 0, 2)
+        opened.close()
+        assert f"groups: {groups or 'none'}" in capsys.readouterr().out
 
 
 def test_a_model_is_rolled_back(store: str, capsys: Capture) -> None:

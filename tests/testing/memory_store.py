@@ -142,10 +142,18 @@ class LockedModel:
         self.new = replace(self.new, relaying=Relaying(base=base, outbox=outbox))
 
     def set_rules(
-        self, *, limits: Limits, quotas: Quotas, history: History, relays: int | None = None
+        self,
+        *,
+        limits: Limits,
+        quotas: Quotas,
+        history: History,
+        relays: int | None = None,
+        groups: int | None = None,
     ) -> None:
         model = replace(self.new.model, limits=limits, quotas=quotas, history=history)
         model = model if relays is None else replace(model, relays=relays)
+        if groups is not None:
+            model = replace(model, groups=groups, weighed=groups > 0)
         self.new = replace(self.new, model=model)
 
     @property
@@ -156,7 +164,8 @@ class LockedModel:
         return {**self.new_past.groups.get(snapshot, {})}
 
     def write_groups(self, states: Mapping[int, bytes]) -> None:
-        self.new_past.groups[None] = self.groups() | {**states}
+        groups = self.groups() | {**states}
+        self.new_past.groups[None] = {each: state for each, state in groups.items() if state}
 
     def take_snapshot(self, at: float) -> None:
         self.new_past.groups[self.new.model.version] = self.groups()

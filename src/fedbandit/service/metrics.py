@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from fedbandit.service.board.doubts import doubts_view
 from fedbandit.service.board.savings import savings_of
 from fedbandit.service.bookkeeping.progress import NO_PROGRESS
+from fedbandit.service.models.model import recipe_of, server_at
 from fedbandit.service.models.shadows import fleet_shadow
 from fedbandit.service.storage.contract import Model, Store
 
@@ -111,9 +113,18 @@ def measured(store: Store) -> dict[str, dict[str, float]]:
             total.errors,
             total.moved,
             *_shadow_values(model, store),
+            _doubted(model, store),
         )
         found[model.name] = dict(zip(_OF_MODELS, values, strict=True))
     return found
+
+
+def _doubted(model: Model, store: Store) -> int:
+    """Return how many groups of agents contradict the others."""
+    if not (model.weighed and model.told):
+        return 0
+    recipe, state = recipe_of(model), store.state(model.name)[1]
+    return len(doubts_view(store, model, recipe, server_at(recipe, state), ()))
 
 
 def _shadow_values(model: Model, store: Store) -> tuple[float, ...]:
@@ -177,4 +188,5 @@ _OF_MODELS: Final = {
     "fedbandit_model_shadow_gain_low": "The lower end of its 95 % interval.",
     "fedbandit_model_shadow_gain_high": "The upper end of it.",
     "fedbandit_model_shadow_safe": "1 if switching is safe by the decisions of all agents.",
+    "fedbandit_model_doubted": "Groups of agents that contradict the others, and count less.",
 }

@@ -240,22 +240,17 @@ class StoreContract(ProgressContract, TokenContract):
         expected = replace(news, limits=limits, quotas=Quotas(uploads=2))
         assert again.model("news") == replace(expected, history=History(by_agent=True))
         with store.lock("news") as locked:
-            locked.set_rules(limits=limits, quotas=Quotas(), history=History(), relays=1)
-        assert again.model("news").relays == 1
+            locked.set_rules(limits=limits, quotas=Quotas(), history=History(), relays=1, groups=5)
+            assert locked.model.groups == 5
+        model = again.model("news")
+        assert (model.relays, model.groups, model.weighed) == (1, 5, True)
         again.close()
 
     def test_mass_and_the_last_setting_back_stay_unless_written(self, store: Store) -> None:
         store.create(replace(NEWS, groups=3), NEWS_STATE)
         with store.lock("news") as locked:
-            locked.write(
-                state=b"s",
-                version=4,
-                count=2,
-                merged={},
-                mass=2.5,
-                set_back=4,
-                told=b"\x00\xff",
-            )
+            told = b"\x00\xff"
+            locked.write(state=b"s", version=4, count=2, merged={}, mass=2.5, set_back=4, told=told)
         write(store, NEWS, {})
         model = store.model("news")
         assert (model.version, model.mass, model.set_back) == (1, 2.5, 4)
@@ -276,9 +271,9 @@ class StoreContract(ProgressContract, TokenContract):
             locked.past.write_groups({**locked.past.groups(), 0: b"a", 2: b"\x00"})
             locked.past.take_snapshot(at=1.0)
             assert [each.size for each in locked.past.snapshots()] == [len(NEWS_STATE) + 2]
-            locked.past.write_groups({1: b"c", 2: b"d"})
+            locked.past.write_groups({1: b"c", 2: b"d", 0: b"", 7: b""})
         with store.lock("news") as locked:
-            assert locked.past.groups() == {0: b"a", 1: b"c", 2: b"d"}
+            assert locked.past.groups() == {1: b"c", 2: b"d"}
             assert locked.past.groups(0) == {0: b"a", 2: b"\x00"}
             locked.past.drop_snapshots([0])
             assert locked.past.groups(0) == {}
@@ -286,7 +281,7 @@ class StoreContract(ProgressContract, TokenContract):
         store.delete("news")
         store.install(archive)
         with store.lock("news") as locked:
-            assert locked.past.groups() == {0: b"a", 1: b"c", 2: b"d"}
+            assert locked.past.groups() == {1: b"c", 2: b"d"}
 
     def test_all_agents_are_listed(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)

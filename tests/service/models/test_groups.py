@@ -123,7 +123,7 @@ def test_a_coordinator_tells_it_restarts_with_it_and_takes_out_of_it(
     recipe: fb.Recipe, store_url: str
 ) -> None:
     store = open_store(store_url, create=True)
-    model, state = new_model("news", recipe, groups=3, history=OFTEN)
+    model, state = new_model("news", recipe, groups=3, weighed=False, history=OFTEN)
     store.create(model, state)
     groups = {number: recipe.server() for number in range(3)}
     whole, answers = recipe.server(), {}
@@ -192,7 +192,7 @@ def test_one_wild_liar_does_not_move_what_agents_are_told(tmp_path: object) -> N
     recipe = fb.FedLinUCB(dimension=3, agents=3)
     url = f"sqlite:///{tmp_path}/g.db"
     store = open_store(url, create=True)
-    store.create(*new_model("news", recipe, groups=9))
+    store.create(*new_model("news", recipe, groups=9, weighed=False))
     store.close()
     theta = np.array([1.0, 0.5, -0.5])
     with client_of(url) as client:

@@ -83,9 +83,6 @@ def _define_create(add: Add) -> None:
     add("--agents", type=positive, default=100, metavar="N", help=told)
     add_set(add, of="the recipe", topic="recipes")
     add_rules(add, new=True)
-    told = "sort agents into N groups and tell them the median of the groups' estimates, which "
-    told += "liars in fewer than half of the groups cannot sway; four agents a group or more"
-    add("--groups", type=positive, default=0, metavar="N", help=told)
 
 
 def _create(arguments: Namespace) -> None:
@@ -104,7 +101,7 @@ def _create(arguments: Namespace) -> None:
         limits=limits,
         quotas=quotas,
         history=history,
-        groups=arguments.groups,
+        groups=arguments.groups or 0,
         relays=arguments.relays or 0,
     )
     with opened_store(arguments, create=True) as store:

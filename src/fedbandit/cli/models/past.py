@@ -1,6 +1,7 @@
 """``fedbandit model set``, ``history``, ``rollback`` and ``forget``."""
 
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.models.rules import (
@@ -21,6 +22,9 @@ from fedbandit.cli.table import show_table
 from fedbandit.cli.values import not_negative
 from fedbandit.errors import DataError
 
+if TYPE_CHECKING:
+    from fedbandit.service.storage.contract import Model
+
 
 def _define_set(add: Add) -> None:
     add_changed_model(add)
@@ -30,7 +34,7 @@ def _define_set(add: Add) -> None:
 def _set(arguments: Namespace) -> None:
     from fedbandit.service.bookkeeping.history import check_history
     from fedbandit.service.bookkeeping.quotas import check_quotas
-    from fedbandit.service.models.undo import set_history
+    from fedbandit.service.models.undo import set_groups, set_history
     from fedbandit.terms import check_limits
 
     with opened_store(arguments) as store, store.lock(arguments.name) as locked:
@@ -40,14 +44,24 @@ def _set(arguments: Namespace) -> None:
         history = check_history(history_from(arguments, model.history))
         set_history(locked, history)
         locked.set_rules(limits=limits, quotas=quotas, history=history, relays=arguments.relays)
+        if _changes_groups(model, arguments.groups):
+            set_groups(locked, arguments.groups)
+        model = locked.model
     audited(arguments, "model set", model=arguments.name)
 
     def show() -> None:
-        for line in rules_text(limits, quotas, history):
+        for line in rules_text(model):
             say(line, indent="  ")
 
     found = {"model": arguments.name, "limits": limits, "quotas": quotas, "history": history}
-    report(arguments, lambda: found, show)
+    report(arguments, lambda: {**found, "groups": model.groups}, show)
+
+
+def _changes_groups(model: "Model", groups: int | None) -> bool:
+    """Say whether agents are to be sorted anew; groups of before are weighed once they are set."""
+    if groups is None:
+        return False
+    return groups != model.groups or (groups > 0 and not model.weighed)
 
 
 def _history(arguments: Namespace) -> None:

@@ -10,9 +10,12 @@ def progress_lines(view: dict[str, Any]) -> list[str]:
     """Return what became of a model since progress is kept; nothing before the first upload."""
     if not view["version"]:
         return []
+    from fedbandit.service.board.doubts import doubts_sentences
+
     shadow = [] if view["shadow"] is None else [view["shadow"]["sentence"]]
     rest = (_theta(view), _spectrum(view), _traffic(view))
-    return [*_rewards(view), *shadow, *rest, *_refusals(view)]
+    doubts = doubts_sentences(view["doubted"])
+    return [*doubts, *_rewards(view), *shadow, *rest, *_refusals(view)]
 
 
 def held_text(held: int, version: int) -> str:

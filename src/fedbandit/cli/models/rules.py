@@ -11,6 +11,7 @@ from fedbandit.cli.values import above_zero, whole_number
 if TYPE_CHECKING:
     from fedbandit.service.bookkeeping.history import History
     from fedbandit.service.bookkeeping.quotas import Quotas
+    from fedbandit.service.storage.contract import Model
     from fedbandit.wire import Limits
 
 NONE = "none"
@@ -31,7 +32,12 @@ def _or_none(read: Callable[[str], float]) -> Callable[[str], Any]:
 
 
 def _from_zero(text: str) -> int:
-    return 0 if text == "0" else whole_number(text)
+    if text == "0":
+        return 0
+    try:
+        return whole_number(text)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{error}, or 0") from error
 
 
 def add_rules(add: Add, *, new: bool) -> None:
@@ -61,6 +67,10 @@ def add_rules(add: Add, *, new: bool) -> None:
     number("--snapshots", _from_zero, "N", text)
     text = told("levels of relays (serve --upstream) that may be below this coordinator", "0")
     number("--relays", _from_zero, "N", text)
+    text = "sort agents into N groups, and let those that contradict the others count less or not "
+    text += "at all, so that few liars cannot sway the model; 0 for none"
+    text = told(text, "0")
+    number("--groups", _from_zero, "N", text)
     add(
         "--keep-parts",
         action=BooleanOptionalAction,
@@ -105,18 +115,9 @@ def history_from(arguments: Namespace, history: "History") -> "History":
     )
 
 
-_ENOUGH_AGENTS = 10  # for groups to stand at least one liar
-_MOST_GROUPS = 48  # more cost CPU, and stand more liars than one should have
-
-
-def advice(
-    limits: "Limits", quotas: "Quotas", *, agents: int, groups: int | None = None
-) -> list[str]:
-    """Return what to set where agents are not one's own, a line each.
-
-    ``groups``: those of a model that is being made; None for one that is there, whose cannot be
-    changed.
-    """
+def advice(limits: "Limits", quotas: "Quotas", *, agents: int, groups: int) -> list[str]:
+    """Return what to set where agents are not one's own, a line each."""
+    from fedbandit.service.models.groups import ADVISED_GROUPS, FEWEST_AGENTS
     from fedbandit.service.models.model import DEFAULT_LIMITS
 
     said = []
@@ -139,16 +140,17 @@ def advice(
             f"one agent can outweigh all others; where agents are not yours, set "
             f"{', '.join(missing)}: a few times what the busiest honest agent sends"
         )
-    if groups == 0 and agents >= _ENOUGH_AGENTS:
+    if groups == 0 and agents >= FEWEST_AGENTS:
         said.append(
-            f"few liars can turn a young model; where agents are not yours and see alike, make it "
-            f"with --groups {min(agents // 2, _MOST_GROUPS)}: it cannot be set later"
+            f"few liars can turn a young model; where agents are not yours, set --groups "
+            f"{ADVISED_GROUPS} (now or with fedbandit model set)"
         )
     return said
 
 
-def rules_text(limits: "Limits", quotas: "Quotas", history: "History") -> list[str]:
-    """Return limits, quotas and history in words, a line each."""
+def rules_text(model: "Model") -> list[str]:
+    """Return limits, quotas, history and groups of a model in words, a line each."""
+    limits, quotas, history = model.limits, model.quotas, model.history
     said = [f"limits: arm norm {limits.arm_norm:g}, reward {limits.reward:g}, count {limits.count}"]
     shown = [
         (f"{quotas.observations} observations an hour", quotas.observations),
@@ -159,7 +161,15 @@ def rules_text(limits: "Limits", quotas: "Quotas", history: "History") -> list[s
     said.append(f"quotas of an agent: {', '.join(set_ones) or 'none'}")
     parts = "what each agent sent is kept" if history.by_agent else "parts are not kept"
     said.append(f"history: {history.keep} snapshots, {history.every:g} seconds apart; {parts}")
-    return said
+    return [*said, f"groups: {_groups_text(model)}"]
+
+
+def _groups_text(model: "Model") -> str:
+    if not model.groups:
+        return "none"
+    if not model.weighed:
+        return f"{model.groups}; agents are told the median of their estimates"
+    return f"{model.groups}; those that contradict the others count less"
 
 
 def _given(value: Any, default: Any) -> Any:

@@ -36,6 +36,7 @@ def show(arguments: Namespace) -> None:
             "quotas": model.quotas,
             "history": model.history,
             "groups": model.groups,
+            "doubted": view["doubted"],
             "relays": model.relays,
             "uploads": model.version,
             "observations": model.count,
@@ -69,12 +70,10 @@ def _show_model(
 ) -> None:
     say(f"{model.name}: {recipe!r}", indent="  ")
     print(f"fingerprint {model.fingerprint}, made {when(model.created)}")
-    for line in rules_text(model.limits, model.quotas, model.history):
+    for line in rules_text(model):
         say(line, indent="  ")
     if model.relays:
         say(f"relays: up to {model.relays} levels of them may be below")
-    if model.groups:
-        say(f"groups: agents are told the median of {model.groups} estimates")
     print(f"{model.version:,} uploads of {model.count:,} observations; state {len(state):,} bytes")
     for line in lines:
         say(line, indent="  ")

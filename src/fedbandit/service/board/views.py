@@ -9,6 +9,7 @@ import numpy as np
 
 from fedbandit.errors import InvalidState
 from fedbandit.service.board.comparing import as_told, beginning_and_lately, error_of, verdict
+from fedbandit.service.board.doubts import doubts_view
 from fedbandit.service.board.savings import savings_of
 from fedbandit.service.board.shadows import shadow_view
 from fedbandit.service.board.spectrum import spectrum_of
@@ -72,6 +73,7 @@ def model_view(store: Store, name: str, shown: Range) -> View:
         "agents": len(agents),
         "seen": max((each.seen for each in agents.values()), default=None),
         "shadow": shadow_view(model, agents),
+        "doubted": doubts_view(store, model, recipe, server, agents),
         "listed": _agents(model, agents),
         "refusals": [_refusal(each) for each in store.refusals(name)],
     }

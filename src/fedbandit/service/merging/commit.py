@@ -25,9 +25,10 @@ from fedbandit.service.bookkeeping.quotas import (
 )
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
-from fedbandit.service.models.groups import as_told, group_of, told_moment
+from fedbandit.service.models.groups import as_told, group_of, key_of, told_moment
 from fedbandit.service.models.model import Served, server_at
 from fedbandit.service.models.undo import keep_parts, keep_snapshot, opened_groups
+from fedbandit.service.models.weighed import WeighedGroups
 from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
 from fedbandit.service.relay.relayed import Relayed, read_relayed
 from fedbandit.service.storage.contract import Locked, Model, Store
@@ -62,6 +63,7 @@ class Committer:
         self._store, self._served = store, served
         self._held: Server | None = None
         self._groups: dict[int, Server] = {}
+        self._weighed = WeighedGroups(served.recipe)
         self._relayed: Relayed | None = None
         self._bytes, self._digest, self._told = b"", b"", b""
         self._minute = 0
@@ -101,6 +103,8 @@ class Committer:
                 held = server_at(self._served.recipe, self._bytes)
                 self._told = locked.model.told
                 self._groups = opened_groups(self._served.recipe, locked)
+                if locked.model.weighed:
+                    self._weighed.read(locked.past.groups(), time.time())
                 self._relayed = self._read_relayed(locked)
             outcomes = self._merge(locked, held, batch)
             set_back = locked.model.set_back
@@ -134,7 +138,7 @@ class Committer:
             count=count,
             merged=merged,
             mass=mass,
-            told=self._told or None,
+            told=self._told if locked.model.groups else None,
         )
         self._digest = locked.digest
         progress = merged_progress(sorting.sized, locked.model.limits)
@@ -169,13 +173,24 @@ class Committer:
         return float(np.linalg.norm(theta - last)) if last.shape == theta.shape else 0.0
 
     def _merge_into_groups(self, locked: Locked, whole: Server, sorting: "_Sorting") -> None:
-        """Merge each upload into its sender's group too, and work out what agents are told."""
+        """Add each upload to its sender's group too, and work out what agents are told."""
         model, recipe = locked.model, self._served.recipe
         if not model.groups:
             return
+        sent = [
+            (group_of(model.created, model.groups, agent), upload)
+            for agent, _, upload in sorting.parts()
+        ]
+        if model.weighed:
+            pieces = ((key_of(model.groups, number), upload.statistics) for number, upload in sent)
+            changed = self._weighed.absorb(pieces, sorting.now)
+            if changed:
+                locked.past.write_groups(changed)
+            self._told = self._weighed.told(whole)
+            return
         theirs: dict[int, list[Upload]] = {}
-        for agent, _, upload in sorting.parts():
-            theirs.setdefault(group_of(model.created, model.groups, agent), []).append(upload)
+        for number, upload in sent:
+            theirs.setdefault(number, []).append(upload)
         for number, uploads in theirs.items():
             merge(recipe, self._groups.setdefault(number, recipe.server()), uploads)
         changed = {number: wire.encode(self._groups[number].whole()) for number in theirs}
@@ -199,9 +214,9 @@ class Committer:
         }
 
 
-def rules_of(model: Model) -> tuple[wire.Limits, int]:
-    """Return what an upload was checked by."""
-    return model.limits, model.relays
+def rules_of(model: Model) -> tuple[wire.Limits, int, int, bool]:
+    """Return what an upload was checked by, and how agents are sorted into groups."""
+    return model.limits, model.relays, model.groups, model.weighed
 
 
 def _with_downloads(outcomes: Sequence[Outcome], downloads: Mapping[int, bytes]) -> list[Outcome]:

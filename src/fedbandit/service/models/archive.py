@@ -63,6 +63,7 @@ class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     groups: int = 0
     told: bytes = b""
     relays: int = 0
+    weighed: bool = False
 
 
 class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -168,7 +169,7 @@ def _archive(wired: _Archive, name: str) -> Archive:
     was = wired.model
     mark = current_fingerprint(was.recipe, was.params, was.fingerprint)
     rules = {"quotas": check_quotas(was.quotas), "history": check_history(was.history)}
-    check_groups(was.groups)
+    check_groups(was.groups, weighed=was.weighed)
     fields = {**msgspec.structs.asdict(was), **fresh, "limits": limits, "fingerprint": mark}
     fields |= rules
     tokens = [_token(each, wired.model.name) for each in wired.tokens]

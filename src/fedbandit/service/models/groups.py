@@ -1,10 +1,10 @@
-"""Groups of agents, for a model that few liars must not sway.
+"""Groups of agents, for a model that few liars must not sway: how many, and who is in which.
 
 What agents send is merged into the whole, as ever, and into the sum of the sender's group as well.
-Each group gives an estimate of theta, and agents are told their geometric median: the point with
-the least sum of distances. It stays near the honest groups' estimates as long as more than half of
-the groups have no liar, however large the lies in the others are. V, the certainty, is that of the
-whole.
+Groups are weighed (``models.weighing``). In models of before that was there, each group
+gives an estimate of theta, and agents are told their geometric median: the point with the least sum
+of distances. It stays near the honest groups' estimates as long as more than half of the groups
+have no liar, however large the lies in the others are. V, the certainty, is that of the whole.
 
 Agents need not know: a download carries V and a moment b, and its receiver computes theta = V^-1 b.
 So the moment that it is told is V times the median.
@@ -32,6 +32,14 @@ from fedbandit.core.statistics import Base
 from fedbandit.errors import InvalidParameter, complaint
 
 MOST_GROUPS: Final = 256
+FEWEST_GROUPS: Final = 5
+"""Fewer do not outvote one."""
+
+ADVISED_GROUPS: Final = 24
+FEWEST_AGENTS: Final = 10
+"""Fewer agents fill too few groups to tell a liar from the others."""
+
+_KEYS, _CLOSED = 1000, 500
 _STEPS: Final = 50
 _NEAR: Final = 1e-9  # a point this near, relative to the spread, is the median
 
@@ -42,6 +50,30 @@ def group_of(created: float, groups: int, agent: str) -> int:
         return int(agent[1:])
     digest = sha256(f"{created!r}/{agent}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % groups
+
+
+def key_of(groups: int, number: int) -> int:
+    """Return the key that the sum of a group is stored under: of these many groups, this one.
+
+    So sums of other groups, of before, can lie beside it. ``key_of(1, 0)`` is for what was merged
+    without groups.
+    """
+    return _KEYS * groups + number
+
+
+def closed_key(key: int) -> int:
+    """Return the key for the same group's sum of before parts of agents were kept."""
+    return key if is_closed(key) else key + _CLOSED
+
+
+def is_closed(key: int) -> bool:
+    """Say whether a key is for what came before parts of agents were kept."""
+    return key % _KEYS >= _CLOSED
+
+
+def group_at(key: int) -> tuple[int, int]:
+    """Return how many groups a key is for one of, and which."""
+    return key // _KEYS, key % _KEYS % _CLOSED
 
 
 def geometric_median(points: Array) -> Array:
@@ -74,9 +106,9 @@ def told_moment(recipe: Recipe, whole: Server, groups: Mapping[int, Server]) -> 
     if not thetas:
         return whole.moment
     with np.errstate(all="ignore"):  # numbers that are too large are found below
-        told = _moment_for(recipe, whole, geometric_median(np.array(thetas)))
+        told = moment_for(recipe, whole, geometric_median(np.array(thetas)))
         if not np.isfinite(told).all():
-            told = _moment_for(recipe, whole, np.median(thetas, axis=0))
+            told = moment_for(recipe, whole, np.median(thetas, axis=0))
     return told if np.isfinite(told).all() else whole.moment
 
 
@@ -92,7 +124,7 @@ def _estimate(recipe: Recipe, group: Server) -> Array | None:
     return theta if np.isfinite(theta).all() else None
 
 
-def _moment_for(recipe: Recipe, whole: Server, theta: Array) -> Array:
+def moment_for(recipe: Recipe, whole: Server, theta: Array) -> Array:
     """Return V theta, with the V of the whole that estimates are made with."""
     memory, summary = recipe.parts.memory, whole.summary
     reading = memory.read(summary)
@@ -123,10 +155,10 @@ def as_told(recipe: Recipe, server: Server, told: bytes) -> Server:
     return other
 
 
-def check_groups(groups: int) -> int:
+def check_groups(groups: int, *, weighed: bool = True) -> int:
     """Return the number of groups of a model; raise InvalidParameter if it is out of range."""
-    if groups and not 3 <= groups <= MOST_GROUPS:
-        fix = "Choose more than twice the number of liars that it has to stand, or leave it out."
-        expected = f"a whole number from 3 to {MOST_GROUPS}, or 0 for none"
+    if groups and not (FEWEST_GROUPS if weighed else 3) <= groups <= MOST_GROUPS:
+        fix = "Choose three to four times the number of liars that it has to stand."
+        expected = f"a whole number from {FEWEST_GROUPS} to {MOST_GROUPS}, or 0 for none"
         raise InvalidParameter(complaint("groups", got=groups, expected=expected, fix=fix))
     return groups

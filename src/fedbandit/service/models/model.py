@@ -42,8 +42,13 @@ def new_model(
     history: History = HOURLY,
     groups: int = 0,
     relays: int = 0,
+    weighed: bool = True,
 ) -> tuple[Model, bytes]:
-    """Return a model that has merged nothing yet, and its state."""
+    """Return a model that has merged nothing yet, and its state.
+
+    ``groups`` of agents, so that few liars do not sway it (``models.weighing``): 0 for none. Not
+    ``weighed``: agents are told the median of the groups' estimates, as in models of before.
+    """
     check_name("model", name)
     check_served(recipe)
     check_limits(limits)
@@ -59,8 +64,9 @@ def new_model(
         created=time.time(),
         quotas=check_quotas(quotas),
         history=check_history(history),
-        groups=check_groups(groups),
+        groups=check_groups(groups, weighed=weighed),
         relays=whole("relays", relays, least=0),
+        weighed=weighed and groups > 0,
     )
     return model, wire.encode(recipe.server().whole())
 

@@ -12,7 +12,7 @@ X^T X <= S^T S + shed I holds for the X of the others, as if nothing else had ev
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 from msgspec import structs
@@ -36,12 +36,22 @@ from fedbandit.service.bookkeeping.history import (
     superfluous,
 )
 from fedbandit.service.bookkeeping.quotas import NOTHING_SPENT, mass_of, share_left
-from fedbandit.service.models.groups import group_of, told_moment
+from fedbandit.service.models.groups import (
+    MOST_GROUPS,
+    check_groups,
+    closed_key,
+    group_of,
+    is_closed,
+    key_of,
+    told_moment,
+)
 from fedbandit.service.models.model import recipe_of, server_at
+from fedbandit.service.models.weighed import closed, summed, sums_of_states, told_of
 from fedbandit.service.storage.contract import Locked
 
 _TOGETHER = 64  # parts that are merged by one shrink
 _WHOLE = -1  # in place of the number of a group
+_FIRST = key_of(1, 0)  # keys of sums begin here; below it are states of groups of before
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +98,38 @@ def set_history(locked: Locked, history: History) -> None:
     if not history.by_agent:
         locked.past.drop_parts(None, after=-1, upto=None)
     elif not model.history.by_agent and model.version:
-        locked.past.add_parts(_unattributed(model.version, locked.state(), locked.past.groups()))
+        stored = locked.past.groups()
+        if model.weighed:
+            _replace_sums(locked, closed(stored))
+        groups = {} if model.weighed else stored
+        locked.past.add_parts(_unattributed(model.version, locked.state(), groups))
     locked.set_rules(limits=model.limits, quotas=model.quotas, history=history)
+
+
+def set_groups(locked: Locked, groups: int) -> None:
+    """Sort agents into other groups from now on; the sums of those of before stay beside them."""
+    if locked.relaying() is not None and groups:
+        raise DataError(
+            f"Model {locked.model.name} is passed on to a coordinator above: set groups there."
+        )
+    before, past, recipe = locked.model, locked.past, recipe_of(locked.model)
+    check_groups(groups)
+    locked.set_rules(
+        limits=before.limits, quotas=before.quotas, history=before.history, groups=groups
+    )
+    whole, stored = server_at(recipe, locked.state()), past.groups()
+    sums: Mapping[int, bytes] = {}
+    if groups and before.history.by_agent:
+        sums = _sums_of_parts(locked, recipe)
+    elif groups:
+        sums = stored if before.weighed else sums_of_states(recipe, before.groups, stored, whole)
+    _replace_sums(locked, sums)
+    told, version, count = told_of(recipe, whole, sums), before.version, before.count
+    locked.write(state=locked.state(), version=version, count=count, merged={}, told=told)
+
+
+def _replace_sums(locked: Locked, sums: Mapping[int, bytes]) -> None:
+    locked.past.write_groups({**dict.fromkeys(locked.past.groups(), b""), **sums})
 
 
 def roll_back(locked: Locked, version: int) -> None:
@@ -100,13 +140,19 @@ def roll_back(locked: Locked, version: int) -> None:
     _drop_later(past.snapshots(), past.drop_snapshots, version + 1)
     late = _began(locked) > version
     past.drop_parts(None, after=version, upto=None)
+    weighed = locked.model.weighed
     if late and version:  # parts began after this snapshot
-        past.add_parts(_unattributed(version, state, groups))
-    empty = wire.encode(recipe.server().whole())
-    states = {number: groups.get(number, empty) for number in past.groups()}
-    opened = {number: server_at(recipe, each) for number, each in states.items()}
+        past.add_parts(_unattributed(version, state, {} if weighed else groups))
     statistics = server_at(recipe, state).statistics
-    _put(locked, recipe, statistics, groups=opened)
+    if weighed:
+        if not groups or min(groups) < _FIRST:  # from before the groups were weighed
+            groups = sums_of_states(recipe, 1, groups, server_at(recipe, state))
+        _put(locked, recipe, statistics, sums=closed(groups) if late and version else groups)
+    else:
+        empty = wire.encode(recipe.server().whole())
+        states = {number: groups.get(number, empty) for number in past.groups()}
+        opened = {number: server_at(recipe, each) for number, each in states.items()}
+        _put(locked, recipe, statistics, groups=opened)
     _scale_mass(locked, recipe, statistics)
 
 
@@ -139,9 +185,9 @@ def forget_agent(locked: Locked, agent: str) -> Forgotten:
         reward_total=0.0,
         shadow=None,
     )
-    whole, groups = _rebuilt(locked, recipe)
+    whole, groups, sums = _rebuilt(locked, recipe)
     mass = max(mass_of(whole.summary) if known.mass else 0.0, locked.model.mass - known.mass)
-    _put(locked, recipe, whole, groups=groups, merged={agent: blank}, mass=mass)
+    _put(locked, recipe, whole, groups=groups, sums=sums, merged={agent: blank}, mass=mass)
     return Forgotten(gone, known.observations - gone)
 
 
@@ -164,8 +210,8 @@ def forget_span(locked: Locked, *, after: int, upto: int) -> int:
         )
     _drop_later(past.snapshots(), past.drop_snapshots, after + 1)
     past.drop_parts(None, after=after, upto=upto)
-    whole, groups = _rebuilt(locked, recipe)
-    _put(locked, recipe, whole, groups=groups)
+    whole, groups, sums = _rebuilt(locked, recipe)
+    _put(locked, recipe, whole, groups=groups, sums=sums)
     _scale_mass(locked, recipe, whole)
     return model.count - whole.count
 
@@ -182,16 +228,22 @@ def _put(
     recipe: Recipe,
     statistics: Statistics,
     *,
-    groups: Mapping[int, Server],
+    groups: Mapping[int, Server] | None = None,
+    sums: Mapping[int, bytes] | None = None,
     merged: Mapping[str, MergedUploads] | None = None,
     mass: float | None = None,
 ) -> None:
-    """Replace the state and those of the groups, under the next version."""
+    """Replace the state and those of the groups, or their sums, under the next version."""
     recipe.parts.memory.check(statistics, strict=True)
-    version, whole = locked.model.version + 1, recipe.server()
+    version, whole, past = locked.model.version + 1, recipe.server(), locked.past
     whole.adopt(statistics, version=version)
-    told = told_moment(recipe, whole, groups).astype("<f8").tobytes() if groups else None
-    locked.past.write_groups({each: wire.encode(groups[each].whole()) for each in groups})
+    told = None
+    if locked.model.weighed:
+        told = told_of(recipe, whole, sums or {})
+        past.write_groups({**dict.fromkeys(past.groups(), b""), **(sums or {})})
+    elif groups:
+        told = told_moment(recipe, whole, groups).astype("<f8").tobytes()
+        past.write_groups({each: wire.encode(groups[each].whole()) for each in groups})
     locked.write(
         state=wire.encode(whole.whole()),
         version=version,
@@ -220,26 +272,47 @@ def _scale_mass(locked: Locked, recipe: Recipe, left: Statistics) -> None:
 
 def opened_groups(recipe: Recipe, locked: Locked) -> dict[int, Server]:
     """Return the groups of a model, by number: those that something was merged into."""
-    if not locked.model.groups:
+    if not locked.model.groups or locked.model.weighed:
         return {}
     return {number: server_at(recipe, each) for number, each in locked.past.groups().items()}
 
 
-def _rebuilt(locked: Locked, recipe: Recipe) -> tuple[Statistics, dict[int, Server]]:
-    """Return the whole and its groups, merged from the parts that are left."""
+def _rebuilt(
+    locked: Locked, recipe: Recipe
+) -> tuple[Statistics, dict[int, Server], dict[int, bytes]]:
+    """Return the whole, and its groups or their sums, merged from the parts that are left."""
     model, past, groups = locked.model, locked.past, dict[int, Server]()
 
     def places(part: Part) -> tuple[int, ...]:
-        if not model.groups:
+        if not model.groups or model.weighed:
             return (_WHOLE,)
         return _WHOLE, group_of(model.created, model.groups, part.agent)
 
-    sums = _merged(recipe, past.all_parts, places)
+    merged = _merged(recipe, past.all_parts, places)
+    whole = merged.get(_WHOLE, recipe.parts.memory.empty_server())
+    if model.weighed:
+        return whole, {}, _sums_of_parts(locked, recipe)
     empty = recipe.parts.memory.empty_server()
     for number in past.groups() if model.groups else ():
         groups[number] = recipe.server()
-        groups[number].adopt(sums.get(number, empty), version=1)
-    return sums.get(_WHOLE, empty), groups
+        groups[number].adopt(merged.get(number, empty), version=1)
+    return whole, groups, {}
+
+
+def _sums_of_parts(locked: Locked, recipe: Recipe) -> dict[int, bytes]:
+    """Return the sums of groups, from parts; and those of before parts were kept, as they are."""
+    model, past = locked.model, locked.past
+    sums = {key: data for key, data in past.groups().items() if key >= _FIRST and is_closed(key)}
+    before = (
+        [part for name in _unattributed_names() for part in past.parts(name)] if not sums else []
+    )
+    old = ((closed_key(key_of(1, 0)), _read(part)) for part in before)
+    sent = (
+        (key_of(model.groups, group_of(model.created, model.groups, part.agent)), _read(part))
+        for part in past.all_parts()
+        if part.agent and part.agent[0] != "/"
+    )
+    return {**sums, **summed(recipe, chain(old, sent))}
 
 
 def _unattributed(version: int, state: bytes, groups: Mapping[int, bytes]) -> list[Part]:
@@ -254,8 +327,12 @@ def _unattributed(version: int, state: bytes, groups: Mapping[int, bytes]) -> li
 
 def _began(locked: Locked) -> int:
     """Return the version up to which it is not known which agent sent what; 0 if it always is."""
-    names = ["", *(f"/{number}" for number in range(locked.model.groups))]
-    return max((part.last for name in names for part in locked.past.parts(name)), default=0)
+    parts = (part for name in _unattributed_names() for part in locked.past.parts(name))
+    return max((part.last for part in parts), default=0)
+
+
+def _unattributed_names() -> list[str]:
+    return ["", *(f"/{number}" for number in range(MOST_GROUPS))]
 
 
 def _check_own(locked: Locked) -> None:

@@ -29,8 +29,9 @@ class Model:
     ``count`` is the number of observations in the state. ``mass`` is what all uploads added to the
     trace of V, but for those of agents that were forgotten. ``snapshot`` is when the last one was
     taken. ``groups`` is the number of groups of agents, 0 for none, and ``told`` the moment that
-    agents are told with them, as float64; empty if it is the state's own. ``relays`` is how many
-    levels of relays may be between its agents and this coordinator.
+    agents are told with them, as float64; empty if it is the state's own. ``weighed``: the groups
+    are weighed (``models.weighing``); else agents are told the median of their estimates.
+    ``relays`` is how many levels of relays may be between its agents and this coordinator.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Model:
     groups: int = 0
     told: bytes = b""
     relays: int = 0
+    weighed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,11 +162,17 @@ class Locked(Protocol):
         ...
 
     def set_rules(
-        self, *, limits: Limits, quotas: Quotas, history: History, relays: int | None = None
+        self,
+        *,
+        limits: Limits,
+        quotas: Quotas,
+        history: History,
+        relays: int | None = None,
+        groups: int | None = None,
     ) -> None:
         """Change what uploads may be, what agents may send, and how the past is kept.
 
-        ``relays`` stays as it is if left out.
+        ``relays`` and ``groups`` stay as they are if left out; ``groups`` that are set are weighed.
         """
         ...
 
@@ -194,7 +202,7 @@ class Past(Protocol):
         ...
 
     def write_groups(self, states: Mapping[int, bytes]) -> None:
-        """Replace the states of some groups."""
+        """Replace the states of some groups; an empty one is taken away."""
         ...
 
     def take_snapshot(self, at: float) -> None:

@@ -17,7 +17,7 @@ from fedbandit.service.storage.deliveries import add_relaying
 from fedbandit.service.storage.past import add_past
 from fedbandit.service.storage.progress import add_progress
 
-SCHEMA: Final = 9
+SCHEMA: Final = 10
 _SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS models (
@@ -61,6 +61,10 @@ def _keep_shadows(session: Session) -> None:
     session.run(f"ALTER TABLE agents ADD COLUMN shadow {session.dialect.blob}")
 
 
+def _let_groups_be_sums(_session: Session) -> None:
+    """9 to 10: groups may be sums, which earlier versions cannot read; the tables stay."""
+
+
 MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
     3: _identify_by_what_decides,
     4: add_past,
@@ -68,6 +72,7 @@ MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
     6: add_progress,
     7: add_relaying,
     8: _keep_shadows,
+    9: _let_groups_be_sums,
 }
 
 

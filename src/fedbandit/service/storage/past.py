@@ -72,11 +72,15 @@ class SqlPast:
         return {number: bytes(state) for number, state in rows}
 
     def write_groups(self, states: Mapping[int, bytes]) -> None:
-        """Replace the states of some groups."""
+        """Replace the states of some groups; an empty one is taken away."""
         self._run_many(
             "INSERT INTO groups_of (model, version, number, state) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (model, version, number) DO UPDATE SET state = excluded.state",
-            [(self._name, _NOW, number, state) for number, state in states.items()],
+            [(self._name, _NOW, number, state) for number, state in states.items() if state],
+        )
+        self._run_many(
+            "DELETE FROM groups_of WHERE model = ? AND version = ? AND number = ?",
+            [(self._name, _NOW, number) for number, state in states.items() if not state],
         )
 
     def take_snapshot(self, at: float) -> None:

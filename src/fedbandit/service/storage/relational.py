@@ -3,7 +3,7 @@
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from hashlib import sha256
 
 from fedbandit.errors import InvalidParameter, unknown
@@ -43,7 +43,7 @@ from fedbandit.service.storage.rows import (
     token_of,
     token_values,
 )
-from fedbandit.service.storage.rules import written_rules
+from fedbandit.service.storage.rules import changed_rules, write_rules, written_rules
 from fedbandit.wire import Limits, ShadowSums
 
 _MODEL = (
@@ -324,16 +324,18 @@ class LockedModel:
         put_relaying(self._session, self.model.name, outbox=outbox, base=base)
 
     def set_rules(
-        self, *, limits: Limits, quotas: Quotas, history: History, relays: int | None = None
+        self,
+        *,
+        limits: Limits,
+        quotas: Quotas,
+        history: History,
+        relays: int | None = None,
+        groups: int | None = None,
     ) -> None:
         """Change what uploads may be, what agents may send, and how the past is kept."""
-        model = self.model
-        relays = model.relays if relays is None else relays
-        rules = written_rules(quotas, history, model.groups, relays)
-        self._session.run(
-            "UPDATE models SET arm_norm = ?, reward = ?, most = ?, rules = ? WHERE name = ?",
-            (*astuple(limits), rules, model.name),
-        )
+        changed = replace(self.model, limits=limits, quotas=quotas, history=history)
+        self.model = changed_rules(changed, relays=relays, groups=groups)
+        write_rules(self._session, self.model)
 
 
 def _lock_token(session: Session, digest: bytes, successor: Token) -> list[Row]:
@@ -365,8 +367,7 @@ def _insert_model(session: Session, model: Model, state: bytes) -> None:
     identity = (model.name, model.incarnation, model.recipe, model.params, model.fingerprint)
     written = (state, sha256(state).digest())
     counts = (model.version, model.count, model.created)
-    rules = written_rules(model.quotas, model.history, model.groups, model.relays)
-    past = (rules, model.mass, model.snapshot, model.set_back, model.told)
+    past = (written_rules(model), model.mass, model.snapshot, model.set_back, model.told)
     session.run(
         f"INSERT INTO models ({_MODEL}, state, digest) VALUES ({', '.join('?' * 18)})",
         (*identity, *limits, *counts, *past, *written),

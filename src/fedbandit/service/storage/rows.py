@@ -82,6 +82,7 @@ def model_of(row: Sequence[Any]) -> Model:
         groups=rules.groups,
         told=bytes(told or b""),
         relays=rules.relays,
+        weighed=rules.weighed,
     )
 
 

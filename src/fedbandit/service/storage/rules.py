@@ -1,5 +1,6 @@
 """The rules of a model as they are stored: quotas, history, groups and relays, in JSON."""
 
+from dataclasses import astuple, replace
 from functools import lru_cache
 
 import msgspec
@@ -7,6 +8,8 @@ import msgspec
 from fedbandit.errors import StoreError, complaint
 from fedbandit.service.bookkeeping.history import HOURLY, History
 from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas
+from fedbandit.service.storage.contract import Model
+from fedbandit.service.storage.database import Session
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -16,6 +19,7 @@ class Rules(msgspec.Struct, frozen=True):
     history: History = HOURLY
     groups: int = 0
     relays: int = 0
+    weighed: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -29,6 +33,22 @@ def read_rules(packed: str, model: str) -> Rules:
         raise StoreError(complaint(who, got=str(error), expected=expected, fix=fix)) from error
 
 
-def written_rules(quotas: Quotas, history: History, groups: int, relays: int) -> str:
-    """Return rules as they are stored."""
-    return msgspec.json.encode(Rules(quotas, history, groups, relays)).decode()
+def changed_rules(model: Model, *, relays: int | None, groups: int | None) -> Model:
+    """Return a model with other relays and groups; what is None stays."""
+    if relays is not None:
+        model = replace(model, relays=relays)
+    return model if groups is None else replace(model, groups=groups, weighed=groups > 0)
+
+
+def write_rules(session: Session, model: Model) -> None:
+    """Store the limits and rules of a model."""
+    session.run(
+        "UPDATE models SET arm_norm = ?, reward = ?, most = ?, rules = ? WHERE name = ?",
+        (*astuple(model.limits), written_rules(model), model.name),
+    )
+
+
+def written_rules(model: Model) -> str:
+    """Return the rules of a model as they are stored."""
+    rules = Rules(model.quotas, model.history, model.groups, model.relays, model.weighed)
+    return msgspec.json.encode(rules).decode()

@@ -162,7 +162,7 @@ function modelPage(model) {
       el("p", {}, "An agent uploads once it has learned enough to be worth sending. This page shows it within seconds."), model.refusals.length ? refusals(model) : null)];
   }
   return [el("div", { class: "title" }, el("div", {}, back, title, what), ranges()),
-    hero(model), tiles(model), ...shadow(model), charts(model), agents(model), refusals(model)];
+    hero(model), ...doubts(model), tiles(model), ...shadow(model), charts(model), agents(model), refusals(model)];
 }
 
 function ranges() {
@@ -253,6 +253,17 @@ function spectrumNote({ kind, lost, shed, directions }) {
   if (!shed && !lost) return `${held} Nothing was shed.`;
   const share = lost === null ? "" : `, ${percent(lost)} of everything together`;
   return `${held} To stay small it has shed at most ${number(shed)} along any direction${share}.`;
+}
+
+/** Groups of agents that contradict the others, and count less for it. */
+function doubts({ doubted }) {
+  if (!doubted?.length) return [];
+  const whom = (agents) => agents.slice(0, 20).join(", ") + (agents.length > 20 ? ` and ${count(agents.length - 20)} more` : "");
+  const line = (each) => el("li", {}, el("b", {}, `Group ${each.group}`), ` counts ${each.weight < 0.01 ? "less than 1 %" : percent(each.weight)} of what it sent: ${whom(each.agents) || "what was merged before the groups were set"}`);
+  return [el("section", { class: "wide", "aria-labelledby": "doubts" }, el("h2", { id: "doubts" }, "Agents that contradict the others"),
+    el("p", { class: "trend bad" }, doubted.length === 1 ? "One group of agents does not fit the others" : `${count(doubted.length)} groups of agents do not fit the others`),
+    el("p", { class: "small" }, "What they sent counts less in what agents are told, or not at all. They may lie, be broken, or live in another world than the others."),
+    el("ul", {}, doubted.map(line)))];
 }
 
 /** How the model compares with the rule that decides in its place for now, where agents shadow one. */

@@ -1,0 +1,47 @@
+"""Groups of agents that contradict the others, and so count less (``models.weighing``)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fedbandit.core.recipe import Recipe
+from fedbandit.core.server import Server
+from fedbandit.service.models.groups import group_at
+from fedbandit.service.models.weighed import doubted_agents
+from fedbandit.service.storage.contract import Model, Store
+
+_NAMED = 20
+
+
+def doubts_view(
+    store: Store, model: Model, recipe: Recipe, whole: Server, agents: Iterable[str]
+) -> list[dict[str, Any]]:
+    """Return those groups, the least weight first, each with its agents; mostly none."""
+    if not (model.weighed and model.told):
+        return []
+    with store.lock(model.name) as locked:
+        stored = locked.past.groups()
+    found = doubted_agents(recipe, model, whole, stored, agents)
+    return [
+        {"group": group_at(key)[1], "weight": weight, "agents": names}
+        for key, (weight, names) in sorted(found.items(), key=lambda each: each[1][0])
+    ]
+
+
+def doubts_sentences(doubted: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the same in words, a line a group."""
+    return [
+        f"group {each['group']} contradicts the others, and {_how_much(each['weight'])} of what it "
+        f"sent counts: {_whom(each['agents'])}"
+        for each in doubted
+    ]
+
+
+def _how_much(weight: float) -> str:
+    return "less than 1 %" if weight < 0.01 else f"{weight:.0%}"
+
+
+def _whom(agents: list[str]) -> str:
+    if not agents:
+        return "it is what was merged before the groups were set"
+    more = f" and {len(agents) - _NAMED} more" if len(agents) > _NAMED else ""
+    return f"look at {', '.join(agents[:_NAMED])}{more}"

@@ -1,0 +1,186 @@
+"""What a group of agents sent, as one sum: G, which stands for its X^T X, and its moment b.
+
+It tells how well an estimate theta fits what the group sent, by b - G theta. G is what estimates of
+the model are solved with, but for the ridge: S^T S of the uploads' rows S, and a diagonal for what
+the rows lack. It is kept as a matrix for up to ``WHOLE`` features, and where uploads are matrices;
+rows are added to that as many as there are features at a time. Else it is kept as rows, cut to
+``ROWS`` by Frequent Directions once there are twice as many.
+
+Stored in float32 (the moment in float64): G is a sum of squares, and sums of 10^12 of them leave
+enough digits to see a group's noise by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from fedbandit.core.kernels.frequent_directions import shrink
+from fedbandit.core.kernels.linalg import Array, missing
+from fedbandit.core.memory.contract import Memory
+from fedbandit.core.memory.lossy.fitted import Fitted
+from fedbandit.core.memory.lossy.memory import LossyMemory
+from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
+from fedbandit.core.memory.sketch_memory import SketchMemory
+from fedbandit.core.memory.summary import Gram
+from fedbandit.core.memory.triangle import Triangle
+from fedbandit.core.statistics import NO_REWARDS, Rewards, Statistics
+from fedbandit.errors import InvalidState
+
+WHOLE: Final = 128
+ROWS: Final = 64
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSum:
+    """G = ``matrix`` + S^T S + diag(``spread``) with S = ``rows`` (k x d), b = ``moment``.
+
+    ``matrix`` (d x d) is None where rows are kept. ``count`` is the number of observations,
+    ``rewards`` are sums over theirs.
+    """
+
+    matrix: Array | None
+    rows: Array
+    spread: Array
+    moment: Array
+    count: int
+    rewards: Rewards = NO_REWARDS
+
+    def times(self, y: Array) -> Array:
+        """Return G y. Cost O(d^2), or O(k d)."""
+        product: Array = self.spread * y
+        if len(self.rows):
+            product = product + (self.rows @ y) @ self.rows
+        return product if self.matrix is None else product + self.matrix @ y
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """The diagonal of G (d)."""
+        squares = np.asarray((self.rows * self.rows).sum(axis=0) + self.spread)
+        return squares if self.matrix is None else squares + self.matrix.diagonal()
+
+    @property
+    def square(self) -> Array:
+        """G without the spread (d x d)."""
+        if self.matrix is None:
+            return self.rows.T @ self.rows
+        return self.matrix + self.rows.T @ self.rows if len(self.rows) else self.matrix
+
+    @property
+    def mass(self) -> float:
+        """The trace of G."""
+        return float(self.diagonal.sum())
+
+    def plus(self, others: Iterable[GroupSum]) -> GroupSum:
+        """Return the sum of all; of the same kind as this one."""
+        matrix, rows, spread = self.matrix, [self.rows], self.spread
+        moment, count, rewards = self.moment, self.count, self.rewards
+        for each in others:
+            rows.append(each.rows)
+            if matrix is not None and each.matrix is not None:
+                matrix = matrix + each.matrix
+            spread, moment = spread + each.spread, moment + each.moment
+            count, rewards = count + each.count, rewards.plus(each.rewards)
+        kept, shed = np.vstack(rows), 0.0
+        if matrix is not None and len(kept) >= len(moment):
+            matrix, kept = matrix + kept.T @ kept, kept[:0]
+        elif matrix is None and len(kept) >= 2 * ROWS:
+            kept, shed = shrink(kept, ROWS + 1)
+        return GroupSum(matrix, kept, spread + shed, moment, count, rewards)
+
+
+def nothing(memory: Memory) -> GroupSum:
+    """Return the sum of a group that has sent nothing."""
+    empty = memory.empty()
+    d = len(empty.moment)
+    whole = d <= WHOLE or isinstance(empty.summary, Gram)
+    matrix = np.zeros((d, d)) if whole else None
+    return GroupSum(matrix, np.zeros((0, d)), np.zeros(d), np.zeros(d), 0)
+
+
+def sum_of(memory: Memory, statistics: Statistics) -> GroupSum:
+    """Return an upload, or the state of a server, as a sum. No factorisation: O(k d) or O(d^2)."""
+    summary, moment, d = statistics.summary, statistics.moment, len(statistics.moment)
+    matrix, rows, spread = None, np.zeros((0, d)), np.zeros(d)
+    if isinstance(summary, Gram | Triangle):
+        matrix = summary.matrix
+    elif isinstance(memory, LossyMemory):
+        weight, spread = _lossy(memory, summary)
+        matrix = weight * summary.matrix if isinstance(summary, LossyGram) else None
+        rows = rows if isinstance(summary, LossyGram) else np.sqrt(weight) * summary.rows
+    elif isinstance(memory, SketchMemory):
+        rows, spread = summary.rows, np.full(d, _missing_on_average(memory, statistics))
+    else:
+        raise TypeError(f"no sum of a {type(summary).__name__}")
+    return GroupSum(matrix, rows, spread, moment, statistics.count, statistics.rewards)
+
+
+def _lossy(memory: LossyMemory, summary: LossyRows | LossyGram | Fitted) -> tuple[float, Array]:
+    if memory.corrected:
+        return 1.0, missing(summary.bound, summary.lost)
+    return summary.weight, summary.bound
+
+
+def _missing_on_average(memory: SketchMemory, statistics: Statistics) -> float:
+    """Return what estimates have on the diagonal beside the ridge, see ``SketchMemory``."""
+    summary = statistics.summary
+    if memory.estimate != "paper":
+        return float(summary.lost or 0.0) / len(statistics.moment)
+    return float(summary.shed) if memory.compensated else 0.0
+
+
+class _Packed(msgspec.Struct, frozen=True, array_like=True):
+    count: int
+    moment: bytes
+    spread: bytes
+    rows: bytes
+    triangle: bytes
+    rewards: tuple[int, float, float]
+
+
+def packed(group: GroupSum) -> bytes:
+    """Return a sum as it is stored; of a matrix the upper triangle, with the rows in it."""
+    rows, triangle = group.rows, b""
+    if group.matrix is not None:
+        rows, triangle = rows[:0], _short(group.square[_upper(len(group.moment))])
+    moment, rewards = group.moment.astype("<f8").tobytes(), astuple(group.rewards)
+    return msgspec.msgpack.encode(
+        _Packed(group.count, moment, _short(group.spread), _short(rows), triangle, rewards)
+    )
+
+
+@lru_cache(maxsize=8)
+def _upper(d: int) -> tuple[Any, Any]:
+    """Return the places of the upper triangle of a matrix (d x d)."""
+    return np.triu_indices(d)
+
+
+def unpacked(data: bytes) -> GroupSum:
+    """Return the sum that was packed; raise InvalidState if it cannot be read."""
+    try:
+        read = msgspec.msgpack.decode(data, type=_Packed)
+        moment = np.frombuffer(read.moment, "<f8").astype(np.float64)
+        d, matrix = len(moment), None
+        if read.triangle:
+            upper = np.zeros((d, d))
+            upper[_upper(d)] = _long(read.triangle)
+            matrix = upper + np.triu(upper, 1).T
+        rows, rewards = _long(read.rows).reshape(-1, d), Rewards(*read.rewards)
+        return GroupSum(matrix, rows, _long(read.spread), moment, read.count, rewards)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise InvalidState(f"The sum of a group cannot be read ({error}). Restore a backup.") from (
+            error
+        )
+
+
+def _short(numbers: Array) -> bytes:
+    return numbers.astype("<f4").tobytes()
+
+
+def _long(data: bytes) -> Array:
+    return np.frombuffer(data, "<f4").astype(np.float64)

@@ -1,0 +1,194 @@
+"""The groups of a model whose groups are weighed: kept in a store, and what agents are told.
+
+Two things are not done with every upload, since they would cost more than merging it. Whether they
+are is decided by how much an honest group pulls at the estimate (its v, see ``weighing``), never
+by what an upload says of itself.
+
+*Weighing.* What was found stands while it would take less than ``_MOVED`` of that to move the
+estimate from everything back to where it was. Under load weighing takes a tenth of the time at
+most; in between agents are told the estimate that was found last.
+
+*Storing.* A sum may be a hundred times as large as an upload. It is written once what it lacks
+pulls by as much, or has ``_MOVED`` of the median group's mass; and with each upload while another
+coordinator merges into the same model, which reads what is stored. What is merged and not in a
+stored sum when a coordinator stops is in no group from then on.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.contract import Memory
+from fedbandit.core.recipe import Recipe
+from fedbandit.core.server import Server
+from fedbandit.core.statistics import Statistics
+from fedbandit.service.models.groups import closed_key, group_at, group_of, key_of, moment_for
+from fedbandit.service.models.model import server_at
+from fedbandit.service.models.sums import GroupSum, nothing, packed, sum_of, unpacked
+from fedbandit.service.models.weighing import DOUBTED, Weighed, weigh
+from fedbandit.service.storage.contract import Model
+
+_MOVED = 0.1
+_SHARED = 600.0  # seconds for which another coordinator is taken to be there
+_BUSY, _SAVED = 0.1, 1.0  # the share of time that weighing takes; seconds of it that are saved up
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """The sum of a group; of what is not stored of it, the mass and b - G theta."""
+
+    total: GroupSum
+    mass: float
+    pull: Array
+
+
+class WeighedGroups:
+    """The groups of one model, as a coordinator holds them in memory."""
+
+    def __init__(self, recipe: Recipe, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._recipe, self._memory, self._clock = recipe, recipe.parts.memory, clock
+        self._groups: dict[int, _Kept] = {}
+        self._found, self._at = _unknown(self._memory), self._memory.empty().moment
+        self._saved, self._then = _SAVED, clock()
+        self._reads, self._shared = 0, 0.0
+
+    def read(self, stored: Mapping[int, bytes], now: float = 0.0) -> None:
+        """Take up what a store has."""
+        self._groups, self._found, self._reads = {}, _unknown(self._memory), self._reads + 1
+        self._shared = now + _SHARED if self._reads > 1 else 0.0
+        for number, data in stored.items():
+            total = nothing(self._memory).plus([unpacked(data)])
+            self._groups[number] = _Kept(total, 0.0, np.zeros_like(total.moment))
+
+    def absorb(self, sent: Iterable[tuple[int, Statistics]], now: float) -> dict[int, bytes]:
+        """Add what was sent, each with the number of its group; return what is to be stored."""
+        touched = set()
+        for number, statistics in sent:
+            piece, empty = sum_of(self._memory, statistics), nothing(self._memory)
+            kept = self._groups.setdefault(number, _Kept(empty, 0.0, np.zeros_like(self._at)))
+            kept.total, kept.mass = kept.total.plus([piece]), kept.mass + piece.mass
+            kept.pull = kept.pull + piece.moment - piece.times(self._at)
+            touched.add(number)
+        middle = float(np.median([each.total.mass for each in self._groups.values()] or [0.0]))
+        changed: dict[int, bytes] = {}
+        for number in touched:
+            kept = self._groups[number]
+            small = self._is_small(kept.pull) and kept.mass <= _MOVED * middle
+            if not small or now < self._shared:
+                changed[number] = packed(kept.total)
+                kept.mass, kept.pull = 0.0, np.zeros_like(kept.pull)
+        return changed
+
+    def _is_small(self, pull: Array) -> bool:
+        """Say whether a pull is small next to an honest group's; not before that is known."""
+        return bool(pull @ (pull / self._found.metric) <= _MOVED * self._found.typical)
+
+    def told(self, whole: Server) -> bytes:
+        """Return the moment that agents are told; empty for that of the whole."""
+        theta = whole.theta
+        away, everything = theta - self._at, sum_of(self._memory, whole.statistics)
+        pull = everything.times(away) + self._memory.ridge * away
+        if self._found.theta is None and self._is_small(pull):
+            return b""
+        began = self._clock()
+        self._saved = min(_SAVED, self._saved + _BUSY * (began - self._then))
+        self._then = began
+        known = len(self._found.weights) > 0
+        if self._saved >= 0.0 or not known:
+            self.found(whole)
+            self._saved = max(-_SAVED, self._saved - (self._clock() - began))
+        plain = self._found.theta is None and (self._at is theta or not known)
+        return b"" if plain else self._moment(whole)
+
+    def _moment(self, whole: Server) -> bytes:
+        """Return the moment for the estimate that was found last."""
+        theta = self._found.theta
+        told = moment_for(self._recipe, whole, self._at if theta is None else theta)
+        return told.astype("<f8").tobytes() if np.isfinite(told).all() else b""
+
+    def found(self, whole: Server) -> Weighed:
+        """Weigh the groups; where numbers are too large for that, what was found before stands."""
+        sums = [self._groups[number].total for number in sorted(self._groups)]
+        theta, ridge = whole.theta, self._memory.ridge
+        try:
+            with np.errstate(all="ignore"):  # what overflows is found, and is not told
+                found = weigh(sum_of(self._memory, whole.statistics), theta, sums, ridge=ridge)
+        except np.linalg.LinAlgError:
+            return self._found
+        self._found, self._at = found, theta
+        return found
+
+    def doubted(self, whole: Server) -> dict[int, float]:
+        """Return the weights of the groups that contradict the others, by number."""
+        weights = zip(sorted(self._groups), self.found(whole).weights.tolist(), strict=False)
+        return {number: weight for number, weight in weights if weight < DOUBTED}
+
+
+def _unknown(memory: Memory) -> Weighed:
+    """Return what is known of groups before they are weighed: whatever comes is not small."""
+    return Weighed(None, np.ones(0), np.ones_like(memory.empty().moment))
+
+
+def told_of(recipe: Recipe, whole: Server, stored: Mapping[int, bytes]) -> bytes:
+    """Return the moment that agents are told, of what is stored; empty for that of the whole."""
+    groups = WeighedGroups(recipe)
+    groups.read(stored)
+    return groups.told(whole)
+
+
+def doubted_agents(
+    recipe: Recipe, model: Model, whole: Server, stored: Mapping[int, bytes], agents: Iterable[str]
+) -> dict[int, tuple[float, list[str]]]:
+    """Return the groups that contradict the others, by key: each with its weight and its agents.
+
+    No agents for what was merged without groups.
+    """
+    groups = WeighedGroups(recipe)
+    groups.read(stored)
+    found, names = groups.doubted(whole), sorted(agents)
+
+    def members(key: int) -> list[str]:
+        many, number = group_at(key)
+        if many == 1:
+            return []
+        return [name for name in names if group_of(model.created, many, name) == number]
+
+    return {key: (weight, members(key)) for key, weight in found.items()}
+
+
+def sums_of_states(
+    recipe: Recipe, many: int, states: Mapping[int, bytes], whole: Server
+) -> dict[int, bytes]:
+    """Return the sums of groups that were not weighed, from their states; or of the whole, as one.
+
+    ``many``: how many groups they were one of, 1 if that is not known.
+    """
+    memory, server = recipe.parts.memory, partial(server_at, recipe)
+    if not states:
+        return {key_of(1, 0): packed(sum_of(memory, whole.statistics))} if whole.count else {}
+    return {
+        key_of(many, number): packed(sum_of(memory, server(state).statistics))
+        for number, state in states.items()
+    }
+
+
+def closed(stored: Mapping[int, bytes]) -> dict[int, bytes]:
+    """Return stored sums as those of before parts were kept: nothing is added to them any more."""
+    sums: dict[int, GroupSum] = {}
+    for key, data in stored.items():
+        place, total = closed_key(key), unpacked(data)
+        sums[place] = total.plus([sums[place]]) if place in sums else total
+    return {key: packed(each) for key, each in sums.items()}
+
+
+def summed(recipe: Recipe, sent: Iterable[tuple[int, Statistics]]) -> dict[int, bytes]:
+    """Return the sums of what was sent, each with the number of its group, as they are stored."""
+    memory, sums = recipe.parts.memory, dict[int, GroupSum]()
+    for number, statistics in sent:
+        ours = sums.get(number) or nothing(memory)
+        sums[number] = ours.plus([sum_of(memory, statistics)])
+    return {number: packed(each) for number, each in sums.items()}

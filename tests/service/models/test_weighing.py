@@ -1,0 +1,258 @@
+"""Groups that contradict the others count less; honest ones lose nothing by being looked at."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import fedbandit as fb
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.statistics import Rewards
+from fedbandit.service.models.groups import moment_for
+from fedbandit.service.models.sums import ROWS, GroupSum, nothing, packed, sum_of, unpacked
+from fedbandit.service.models.weighing import Weighed, weigh
+
+RIDGE = 1.0
+RECIPES = {
+    "FSCLB": fb.FSCLB(dimension=6, sketch_size=4, agents=3),
+    "averaged": fb.FSCLB(dimension=6, sketch_size=4, agents=3, estimate="averaged"),
+    "int8": fb.FSCLB(dimension=6, sketch_size=4, agents=3, estimate="corrected", wire="int8"),
+    "FedLinUCB": fb.FedLinUCB(dimension=6, agents=3),
+    "lean": fb.FSCLB.lean(dimension=6, agents=3),
+    "lean, few rows": fb.FSCLB.lean(dimension=6, agents=3, sketch_size=3, server_size=5),
+    "many features": fb.FSCLB.lean(dimension=150, agents=3),
+}
+each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+
+
+def told_sum(arms: Array, rewards: Array) -> GroupSum:
+    """What a group sent, as it is."""
+    n, d = arms.shape
+    sums = Rewards(n, float(rewards.sum()), float(rewards @ rewards))
+    return GroupSum(arms.T @ arms, np.zeros((0, d)), np.zeros(d), rewards @ arms, n, sums)
+
+
+def everything(sums: list[GroupSum]) -> GroupSum:
+    """The sum of all groups, in full."""
+    square, moment = sum(each.square for each in sums), sum(each.moment for each in sums)
+    assert isinstance(square, np.ndarray)
+    assert isinstance(moment, np.ndarray)
+    d, count = len(moment), sum(each.count for each in sums)
+    return GroupSum(square, np.zeros((0, d)), np.zeros(d), moment, count)
+
+
+def estimate(sums: list[GroupSum]) -> Array:
+    """The estimate from everything."""
+    whole = everything(sums)
+    solved = np.linalg.solve(RIDGE * np.eye(len(whole.moment)) + whole.square, whole.moment)
+    return solved.astype(np.float64)
+
+
+def weighed(sums: list[GroupSum], *, rows: list[GroupSum] | None = None) -> Weighed:
+    """What is found of groups; of ``rows``, if the same groups keep rows."""
+    return weigh(everything(sums), estimate(sums), rows or sums, ridge=RIDGE)
+
+
+def honest(rng: np.random.Generator, theta: Array, counts: list[int], rank: int) -> list[GroupSum]:
+    """Groups whose arms lie in spaces of their own, with noise of 0.1."""
+    found = []
+    for count in counts:
+        basis = np.linalg.qr(rng.standard_normal((len(theta), rank)))[0]
+        arms = rng.standard_normal((count, rank)) @ basis.T / np.sqrt(rank)
+        found.append(told_sum(arms, arms @ theta + 0.1 * rng.standard_normal(count)))
+    return found
+
+
+@pytest.mark.parametrize("rank", [3, 12], ids=["own", "shared"])
+@pytest.mark.parametrize("heavy", [1, 200])
+def test_honest_groups_are_not_doubted_whatever_they_saw_and_however_much(
+    heavy: int, rank: int
+) -> None:
+    doubted = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        counts = [heavy * 20, *rng.integers(5, 60, size=15).tolist()]
+        sums = honest(rng, rng.standard_normal(12) / 3.0, counts, rank)
+        doubted += weighed(sums).theta is not None
+    assert doubted <= 3  # of 60
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    groups=st.integers(6, 30),
+    share=st.floats(0.0, 0.33),
+    mass=st.floats(-3.0, 9.0),
+    lie=st.floats(-3.0, 4.0),
+    alike=st.booleans(),
+)
+@settings(max_examples=200)
+def test_liars_in_a_third_of_the_groups_move_the_estimate_by_a_few_deviations_of_noise(
+    seed: int, groups: int, share: float, mass: float, lie: float, alike: bool
+) -> None:
+    """Lies of any mass and size, alike or each its own, against groups that see alike."""
+    rng, d, n, noise = np.random.default_rng(seed), 4, 400, 0.1
+    liars = int(share * groups)
+    theta = rng.standard_normal(d)
+    good = honest(rng, theta, [n] * (groups - liars), d)
+    bad, first = [], rng.standard_normal((n, d))
+    for _ in range(liars):
+        told = first if alike else rng.standard_normal((n, d))
+        length = 10.0**mass * float(np.sqrt(good[0].mass / (told * told).sum()))
+        told = length * told if alike else length * told[:, :1] * rng.standard_normal(d)
+        bad.append(told_sum(told, told @ (-(10.0**lie) * theta)))
+    sums = [*good, *bad]
+    found = weighed(sums)
+    at = estimate(sums) if found.theta is None else found.theta
+    away, known = at - estimate(good), everything(good).square
+    assert away @ known @ away <= 9.0 * d * noise**2
+
+
+def one_hot(rng: np.random.Generator, paid: Array, arms: Any) -> GroupSum:
+    """A group that played these arms, which pay 1 now and then."""
+    rewards = (rng.random(len(arms)) < paid[arms]).astype(np.float64)
+    return told_sum(np.eye(len(paid))[arms], rewards)
+
+
+@pytest.mark.parametrize("events", [1, 5, 40])
+def test_those_who_found_one_of_few_rewards_are_not_doubted(events: int) -> None:
+    doubted, d, n, groups = 0, 30, 60, 20
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        paid = np.full(d, events / (n * groups))
+        sums = [one_hot(rng, paid, rng.integers(d, size=n)) for _ in range(groups)]
+        doubted += weighed(sums).theta is not None
+    assert doubted <= 1  # of 60
+
+
+def test_who_says_that_an_arm_pays_which_pays_nobody_else_is_doubted() -> None:
+    rng, d = np.random.default_rng(0), 30
+    paid = np.full(d, 0.01)
+    sums = [one_hot(rng, paid, rng.integers(d, size=300)) for _ in range(20)]
+    sums.append(told_sum(np.eye(d)[[7] * 300], np.ones(300)))
+    found = weighed(sums)
+    assert found.theta is not None
+    assert found.weights[-1] < 0.1
+    assert estimate(sums)[7] > 0.5
+    assert found.theta[7] < 0.1
+
+
+def test_what_a_group_tells_of_its_rewards_excuses_no_more_than_the_others_noise() -> None:
+    rng, d = np.random.default_rng(0), 8
+    theta = rng.standard_normal(d) / 3.0
+    sums = honest(rng, theta, [200] * 15, d)
+    lie = told_sum(np.outer(np.ones(200), theta / np.linalg.norm(theta)), -np.ones(200))
+    loud = replace(lie, rewards=Rewards(200, 0.0, 1e12))
+    for each in (lie, loud):
+        found = weighed([*sums, each])
+        assert found.theta is not None
+        assert found.weights[-1] < 0.1
+        assert np.linalg.norm(found.theta - theta) < 0.1
+
+
+def test_those_who_have_seen_nothing_change_nothing() -> None:
+    rng, d = np.random.default_rng(0), 6
+    theta = rng.standard_normal(d) / 3.0
+    sums = honest(rng, theta, [100] * 12, d)
+    lie = told_sum(np.outer(np.ones(100), theta / np.linalg.norm(theta)), -np.ones(100))
+    silent = [told_sum(np.zeros((5, d)), np.zeros(5))] * 3
+    assert weighed([*sums, *silent]).theta is None
+    found = weighed([*sums, *silent, lie])
+    assert found.theta is not None
+    assert np.linalg.norm(found.theta - theta) < 0.1
+    assert weighed(silent * 3).theta is None
+
+
+@pytest.mark.parametrize("times", [1, 15, 1000])
+def test_a_liar_that_outweighs_all_others_in_a_direction_does_not_hide_by_it(times: int) -> None:
+    """Many features, few observations of each: the estimate from everything fits the liar."""
+    rng, d = np.random.default_rng(1), 120
+    theta = rng.standard_normal(d)
+    theta *= 0.8 / float(np.linalg.norm(theta))
+    sums = honest(rng, theta, [100] * 20, d)
+    told = 200 * times
+    lie = np.sqrt(told) * np.atleast_2d(theta / 0.8)
+    rewards = Rewards(told, -float(told), float(told))
+    sums.append(replace(told_sum(lie, -np.sqrt(told) * np.ones(1)), count=told, rewards=rewards))
+    found = weighed(sums)
+    assert estimate(sums) @ theta < 0.0
+    assert found.theta is not None
+    assert found.theta @ theta > 0.5 * 0.64
+
+
+def sent(recipe: fb.Recipe, seed: int, count: int = 9) -> fb.Upload:
+    """What an agent sends after some observations."""
+    agent, rng = recipe.agent(0), np.random.default_rng(seed)
+    for arm in rng.standard_normal((count, recipe.dimension)):
+        agent.observe(arm / np.linalg.norm(arm), float(rng.uniform(-1, 1)))
+    upload = agent.receive(fb.Collect())
+    assert isinstance(upload, fb.Upload)
+    return upload
+
+
+@each_recipe
+def test_a_sum_is_what_estimates_are_solved_with(recipe: fb.Recipe) -> None:
+    memory, server = recipe.parts.memory, recipe.server()
+    y = np.random.default_rng(0).standard_normal(recipe.dimension)
+    for seed in range(4):
+        server.receive(sent(recipe, seed))
+        group = sum_of(memory, server.statistics)
+        expected = moment_for(recipe, server, y)
+        assert_allclose(group.times(y) + memory.ridge * y, expected, rtol=1e-9, atol=1e-9)
+        eye = np.eye(recipe.dimension)
+        diagonal = [float(group.times(one) @ one) for one in eye]
+        assert_allclose(group.diagonal, diagonal, rtol=1e-9, atol=1e-9)
+        assert_allclose(group.mass, sum(diagonal))
+
+
+@each_recipe
+def test_sums_of_uploads_add_up_and_are_stored(recipe: fb.Recipe) -> None:
+    memory, uploads = recipe.parts.memory, [sent(recipe, seed) for seed in range(5)]
+    y = np.random.default_rng(0).standard_normal(recipe.dimension)
+    pieces = [sum_of(memory, upload.statistics) for upload in uploads]
+    total = nothing(memory).plus(pieces)
+    assert_allclose(total.times(y), sum(each.times(y) for each in pieces), rtol=1e-9, atol=1e-9)
+    assert_allclose(total.moment, sum(upload.moment for upload in uploads))
+    assert total.count == sum(upload.count for upload in uploads)
+    back = unpacked(packed(total))
+    assert_allclose(back.times(y), total.times(y), rtol=1e-6, atol=1e-5)
+    assert np.array_equal(back.moment, total.moment)
+    assert back.count == total.count
+
+
+def test_rows_are_cut_where_they_are_many_and_what_is_lost_is_spread() -> None:
+    rng, d = np.random.default_rng(0), 150
+    total = nothing(fb.FSCLB.lean(dimension=d, agents=3).parts.memory)
+    assert total.matrix is None
+    seen = np.zeros((d, d))
+    for _ in range(10):
+        rows = rng.standard_normal((40, d))
+        piece = GroupSum(None, rows, np.zeros(d), rows[0], 40)
+        total, seen = total.plus([piece]), seen + rows.T @ rows
+    assert len(total.rows) < 2 * ROWS
+    left = np.linalg.eigvalsh(total.square + np.diag(total.spread) - seen)
+    assert left.min() >= -1e-6  # no direction has less than was seen
+    assert left.max() <= 2.0 * float(total.spread.max())
+
+
+def test_a_liar_is_found_by_products_alone_where_rows_are_kept() -> None:
+    rng, d = np.random.default_rng(1), 150
+    theta = rng.standard_normal(d) / 12.0
+    sums, dense = [], []
+    for _ in range(12):
+        arms = rng.standard_normal((100, d)) / 12.0
+        told = told_sum(arms, arms @ theta + 0.1 * rng.standard_normal(100))
+        dense.append(told)
+        sums.append(replace(told, matrix=None, rows=arms))
+    lie = np.outer(np.ones(100), theta / np.linalg.norm(theta))
+    dense.append(told_sum(lie, -np.ones(100)))
+    sums.append(replace(dense[-1], matrix=None, rows=lie))
+    one, other = weighed(dense, rows=sums), weighed(dense)
+    assert one.theta is not None
+    assert other.theta is not None
+    assert_allclose(one.theta, other.theta, atol=1e-3)
+    assert one.weights[-1] < 0.05
+    assert one.weights[:-1].min() > 0.3
