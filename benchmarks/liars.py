@@ -10,7 +10,7 @@ say that they have lost all arms, evenly, with the longest moment that the door 
 ``--how`` has other liars: ``much`` send a hundred times as many observations; ``fake`` play arms of
 every direction and reward them by -theta; ``slow`` pay 0.3 less than the truth; ``early`` stop
 after a tenth of the run; ``inside`` pay as much less as leaves all groups undoubted. ``--heavy
-0.9``: one honest agent plays that share of the rounds.
+0.9``: one honest agent plays that share of the rounds. ``--noise``: of rewards, 0.1 by default.
 
 The *lead* is the reward of the fleet of honest agents above that of Random in the same rounds;
 a loss of 0 % is as good as without liars, 100 % is no better than Random. The regret is that of
@@ -19,7 +19,7 @@ honest agents, a run.
 
 import argparse
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from fedbandit.worlds import Synthetic
 
 ARMS = 20
 LIMITS = wire.Limits(arm_norm=1.0, reward=1.5, count=10_000)
+DEVIATIONS = 4  # of noise that a reward is off at most, where noise is large
 HOW = ("along", "much", "fake", "slow", "early", "inside")
 
 
@@ -289,6 +290,7 @@ class Setting:
     lost: bool
     how: str
     heavy: float
+    noise: float
 
 
 def play(
@@ -306,11 +308,13 @@ def play(
         arms=ARMS,
         agents=setting.agents,
         seed=seed,
+        noise=setting.noise,
         spectrum=spectrum,
         subspaces=subspaces,
     )
     agents, guard, rounds = recipe.fleet(), defence(recipe), setting.rounds
-    served = Served(new_model("m", recipe, limits=LIMITS)[0], recipe)
+    limits = replace(LIMITS, reward=max(LIMITS.reward, 1.0 + DEVIATIONS * setting.noise))
+    served = Served(new_model("m", recipe, limits=limits)[0], recipe)
     counts: list[int] = []
     first = setting.agents - liars if setting.heavy else 0
     crowd = {first + i: Liar(due=1) for i in range(liars)}
@@ -445,10 +449,11 @@ def main() -> None:
     parser.add_argument("--lost", action="store_true", help="liars of lean that lost all arms")
     parser.add_argument("--how", choices=HOW, default="along", help="how liars lie")
     parser.add_argument("--heavy", type=float, default=0.0, help="share of rounds of one agent")
+    parser.add_argument("--noise", type=float, default=0.1, help="of rewards")
     parser.add_argument("--recipes", default=",".join(recipes(2, 2)))
     given = parser.parse_args()
     shape = given.dimension, given.rounds, given.agents
-    setting = Setting(*shape, given.own, given.lost, given.how, given.heavy)
+    setting = Setting(*shape, given.own, given.lost, given.how, given.heavy, given.noise)
     liars = [int(each) for each in given.liars.split(",")]
     defences, only = given.defences.split(","), given.recipes.split(",")
     for line in rows(setting, seeds=given.seeds, defences=defences, liars=liars, only=only):

@@ -43,7 +43,7 @@ def test_quotas_and_history_are_set_and_shown(store: str, capsys: Capture) -> No
     opened = open_store(store)
     model = opened.model("news")
     assert model.quotas == Quotas(observations=500, share=0.2)
-    assert model.limits.count == 500  # or an upload could be larger than an hour allows
+    assert model.limits.count == 40  # or an upload could be larger than a share lets in: 10 d
     assert model.history == History(keep=0, by_agent=True)
     run(
         "model set news --hourly-observations none --hourly-uploads 9 --snapshot-every 60"
@@ -91,11 +91,11 @@ def test_groups_are_advised_where_there_are_agents_for_them(
 def test_groups_are_set_later_and_taken_away(store: str, capsys: Capture) -> None:
     run(CREATE)
     send(store, "phone", 1, 2)
-    for groups in (12, 12, 0):
+    for groups, version in ((12, 3), (12, 3), (0, 4)):
         run(f"model set news --groups {groups}")
         opened = open_store(store)
         model = opened.model("news")
-        assert (model.groups, model.weighed, model.version) == (groups, groups > 0, 2)
+        assert (model.groups, model.weighed, model.version) == (groups, groups > 0, version)
         opened.close()
         assert f"groups: {groups or 'none'}" in capsys.readouterr().out
 

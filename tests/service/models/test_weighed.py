@@ -101,23 +101,16 @@ def _numbered() -> list[tuple[int, str]]:
 
 
 @each_kind
-def test_an_honest_fleet_is_told_what_it_would_be_without_groups(
+def test_an_honest_fleet_is_told_about_what_it_would_be_without_groups(
     recipe: fb.Recipe, store_url: str
 ) -> None:
     store = made(store_url, recipe)
-    store.create(*new_model("plain", recipe, groups=0))
-    sent = honest(recipe)
-    send(store_url, recipe, sent)
-    with client_of(store_url) as client:
-        for number, (agent, upload) in enumerate(sent, start=1):
-            sync = wire.Sync(wire.fingerprint(recipe), agent.encode().ljust(16), number, upload)
-            post(client, sync, model="plain", agent=agent)
-        news, plain = (client.get(state_path(name)).content for name in ("news", "plain"))
-    first, second = (wire.decode_joined(each).download for each in (news, plain))
-    assert first is not None
-    assert second is not None
-    assert wire.encode(first) == wire.encode(second)
-    assert store.model("news").told == b""
+    send(store_url, recipe, honest(recipe))
+    _, state = store.state("news")
+    told_theta, plain = told(store_url, recipe).theta, server_at(recipe, state).theta
+    assert np.linalg.norm(told_theta - plain) < 0.05
+    assert not model_view(store, "news", "day")["doubted"]
+    assert measured(store)["news"]["fedbandit_model_doubted"] == 0
     store.close()
 
 
@@ -141,12 +134,11 @@ def test_a_liar_is_left_out_after_a_restart_too_until_it_is_forgotten(
         undo.forget_agent(locked, LIAR)
     store.install(copy)
     assert np.allclose(told(store_url, recipe, "copy").theta, now, atol=1e-6)
-    assert store.model("news").told == b""
     assert not model_view(store, "news", "day")["doubted"]
     assert np.linalg.norm(told(store_url, recipe).theta - fair) < 0.05
     with store.lock("news") as locked:  # as it was before the lies
         undo.roll_back(locked, len(sent))
-    assert np.array_equal(told(store_url, recipe).theta, fair)
+    assert np.allclose(told(store_url, recipe).theta, fair, atol=0.02)
     send(store_url, recipe, [(LIAR, lie(recipe))] * 3, first=3000)
     assert np.linalg.norm(told(store_url, recipe).theta - fair) < 0.15
     store.close()
@@ -180,14 +172,14 @@ def test_what_is_not_stored_is_little_of_what_honest_groups_sent(seed: int, othe
         changed = groups.absorb(some, 1000.0)
         groups.told(whole)
         sent, stored, written = sent + some, stored | changed, written + len(changed)
-        masses, median = {}, 0.0
-        for number, data in summed(recipe, sent).items():
-            masses[number] = unpacked(data).mass
+        masses = {number: unpacked(data).mass for number, data in summed(recipe, sent).items()}
         median = float(np.median(list(masses.values())))
         for number, mass in masses.items():
-            behind = mass - unpacked(stored[number]).mass
+            behind = mass - (unpacked(stored[number]).mass if number in stored else 0.0)
             assert behind <= 1e-4 if others else behind <= 0.1 * median + 1e-4
-    assert (written == 60) == others
+    assert written == 60 or not others
+    little = groups.absorb([(0, observed(recipe, 1, 1).statistics)], 1000.0)
+    assert bool(little) == others
 
 
 def test_weighing_takes_a_tenth_of_the_time_and_is_never_in_debt_for_long() -> None:
@@ -210,9 +202,8 @@ def test_weighing_takes_a_tenth_of_the_time_and_is_never_in_debt_for_long() -> N
         whole.receive(upload)
         groups.absorb([(turn % 8, upload.statistics)], 0.0)
         before = groups._at
-        told = groups.told(whole)
+        assert groups.told(whole)
         weighed += groups._at is not before
-        assert (told == b"") == (groups._at is whole.theta or groups._found.theta is None) or told
     assert 5 <= weighed <= 40
 
 
@@ -243,7 +234,6 @@ def test_groups_that_are_set_later_find_liars_that_come_later(
         undo.set_groups(locked, GROUPS)
     send(store_url, recipe, honest(recipe)[16:], first=500)
     fair = told(store_url, recipe).theta
-    assert store.model("news").told == b""
     send(store_url, recipe, [(LIAR, lie(recipe))] * 3, first=1000)
     assert np.linalg.norm(told(store_url, recipe).theta - fair) < 0.15
     with store.lock("news") as locked:
@@ -270,6 +260,7 @@ def test_a_liar_stays_found_and_is_named_when_groups_are_set_anew_or_an_agent_is
         assert any(LIAR in each["agents"] for each in found)
 
     with store.lock("news") as locked:
+        locked.past.take_snapshot(1.0)
         undo.set_groups(locked, 17)
     check()
     send(store_url, recipe, honest(recipe)[:16], first=2000)
@@ -307,6 +298,52 @@ def test_groups_of_before_become_groups_that_are_weighed(recipe: fb.Recipe, stor
     with store.lock("news") as locked:
         undo.roll_back(locked, len(sent) + 3)  # a snapshot of groups that were not weighed
     assert np.linalg.norm(told(store_url, recipe).theta - fair) < 0.15
+    store.close()
+
+
+@each_kind
+def test_what_changes_while_a_coordinator_runs_leaves_everything_in_one_sum(
+    recipe: fb.Recipe, store_url: str
+) -> None:
+    store = made(store_url, recipe, history=History(every=1e-9, keep=40))
+    sent = honest(recipe)
+    with client_of(store_url) as client:
+        for number, (agent, upload) in enumerate(sent, start=1):
+            if number in (2, 16, 18):  # by an operator, between two uploads
+                with store.lock("news") as locked:
+                    undo.set_groups(locked, 0)
+                    undo.set_groups(locked, GROUPS)
+            if number == 20:
+                with store.lock("news") as locked:
+                    undo.set_history(locked, OFTEN)
+            sync = wire.Sync(wire.fingerprint(recipe), agent.encode().ljust(16), number, upload)
+            post(client, sync, agent=agent)
+    with store.lock("news") as locked:
+        stored = sum(unpacked(each).count for each in locked.past.groups().values())
+        assert stored <= locked.model.count
+        undo.forget_agent(locked, AGENTS[0])
+        stored = sum(unpacked(each).count for each in locked.past.groups().values())
+        assert stored <= locked.model.count
+    store.close()
+
+
+@each_kind
+def test_a_snapshot_of_groups_is_rolled_back_to_without_them(
+    recipe: fb.Recipe, store_url: str
+) -> None:
+    store = made(store_url, recipe, history=History(every=1e-9, keep=40))
+    sent = honest(recipe)
+    send(store_url, recipe, sent[:8])
+    with store.lock("news") as locked:
+        undo.set_groups(locked, 0)
+        undo.set_history(locked, OFTEN)
+    send(store_url, recipe, sent[8:12], first=500)
+    with store.lock("news") as locked:
+        undo.roll_back(locked, 7)
+    send(store_url, recipe, sent[8:9], first=600)
+    with store.lock("news") as locked:
+        undo.forget_agent(locked, AGENTS[8])
+    assert store.model("news").count == 7 * 40
     store.close()
 
 

@@ -93,7 +93,7 @@ def _create(arguments: Namespace) -> None:
     recipe = _recipe(arguments)
     _check_size(recipe)
     quotas = check_quotas(quotas_from(arguments, NO_QUOTAS))
-    limits = limits_from(arguments, DEFAULT_LIMITS, quotas)
+    limits = limits_from(arguments, DEFAULT_LIMITS, quotas, dimension=recipe.dimension)
     history = history_from(arguments, HOURLY)
     model, state = new_model(
         arguments.name,

@@ -80,16 +80,27 @@ def add_rules(add: Add, *, new: bool) -> None:
     )
 
 
-def limits_from(arguments: Namespace, limits: "Limits", quotas: "Quotas") -> "Limits":
-    """Return limits changed as asked for; no upload is larger than what an hour allows."""
+def limits_from(
+    arguments: Namespace, limits: "Limits", quotas: "Quotas", *, dimension: int | None = None
+) -> "Limits":
+    """Return limits changed as asked for; no upload is larger than what an hour allows.
+
+    ``dimension``: of a model that is being made. Then none is larger than what a share lets in.
+    """
+    from fedbandit.service.bookkeeping.quotas import FREE
+
     changed = replace(
         limits,
         arm_norm=_given(arguments.max_arm_norm, limits.arm_norm),
         reward=_given(arguments.max_reward, limits.reward),
         count=_given(arguments.max_count, limits.count),
     )
-    hourly = quotas.observations
-    return changed if hourly is None else replace(changed, count=min(changed.count, hourly))
+    allowed = [changed.count]
+    if quotas.observations is not None:
+        allowed.append(quotas.observations)
+    if quotas.share is not None and dimension is not None:
+        allowed.append(FREE * dimension)
+    return replace(changed, count=min(allowed))
 
 
 def quotas_from(arguments: Namespace, quotas: "Quotas") -> "Quotas":

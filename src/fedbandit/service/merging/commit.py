@@ -27,7 +27,8 @@ from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
 from fedbandit.service.models.groups import as_told, group_of, key_of, told_moment
 from fedbandit.service.models.model import Served, server_at
-from fedbandit.service.models.undo import keep_parts, keep_snapshot, opened_groups
+from fedbandit.service.models.parts import keep_parts
+from fedbandit.service.models.undo import keep_snapshot, opened_groups
 from fedbandit.service.models.weighed import WeighedGroups
 from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
 from fedbandit.service.relay.relayed import Relayed, read_relayed

@@ -179,7 +179,8 @@ def unpacked(data: bytes) -> GroupSum:
 
 
 def _short(numbers: Array) -> bytes:
-    return numbers.astype("<f4").tobytes()
+    most = float(np.finfo(np.float32).max)
+    return np.clip(numbers, -most, most).astype("<f4").tobytes()
 
 
 def _long(data: bytes) -> Array:

@@ -9,35 +9,27 @@ their sum. For sketches it is a sketch of what the others sent, with its own bou
 X^T X <= S^T S + shed I holds for the X of the others, as if nothing else had ever come.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
 
-import numpy as np
 from msgspec import structs
 
 from fedbandit import wire
-from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
-from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
-from fedbandit.core.statistics import Base, Statistics
-from fedbandit.errors import DataError, InvalidMessage, InvalidState, unknown
+from fedbandit.core.statistics import Statistics
+from fedbandit.errors import DataError, unknown
 from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.bookkeeping.history import (
-    LOOSE,
     History,
     Part,
     Snapshot,
-    groups,
     is_due,
     superfluous,
 )
 from fedbandit.service.bookkeeping.quotas import NOTHING_SPENT, mass_of, share_left
 from fedbandit.service.models.groups import (
-    MOST_GROUPS,
     check_groups,
     closed_key,
     group_of,
@@ -46,11 +38,17 @@ from fedbandit.service.models.groups import (
     told_moment,
 )
 from fedbandit.service.models.model import recipe_of, server_at
+from fedbandit.service.models.parts import (
+    WHOLE,
+    began,
+    merged_parts,
+    read_part,
+    unattributed,
+    unattributed_names,
+)
 from fedbandit.service.models.weighed import closed, summed, sums_of_states, told_of
 from fedbandit.service.storage.contract import Locked
 
-_TOGETHER = 64  # parts that are merged by one shrink
-_WHOLE = -1  # in place of the number of a group
 _FIRST = key_of(1, 0)  # keys of sums begin here; below it are states of groups of before
 
 
@@ -71,27 +69,6 @@ def keep_snapshot(locked: Locked, now: float) -> None:
         locked.past.drop_snapshots(superfluous(kept, model.history, now=now))
 
 
-def keep_parts(
-    recipe: Recipe,
-    locked: Locked,
-    new: Sequence[tuple[str, int, Upload]],
-    merged: Mapping[str, MergedUploads],
-) -> dict[str, MergedUploads]:
-    """Keep uploads (sender, version, upload) as parts; return what is to be noted of the senders.
-
-    Costs a row for each upload, and a merge of ``LOOSE`` parts for every ``LOOSE`` of an agent.
-    """
-    locked.past.add_parts([_part(agent, version, each.statistics) for agent, version, each in new])
-    noted = dict(merged)
-    for agent in merged:
-        loose = merged[agent].loose + sum(sender == agent for sender, _, _ in new)
-        if loose >= LOOSE:
-            loose = 0
-            _compact(recipe, locked, agent)
-        noted[agent] = structs.replace(merged[agent], loose=loose)
-    return noted
-
-
 def set_history(locked: Locked, history: History) -> None:
     """Change how the past is kept. Where parts are kept from now on, what is there is the first."""
     model = locked.model
@@ -99,10 +76,10 @@ def set_history(locked: Locked, history: History) -> None:
         locked.past.drop_parts(None, after=-1, upto=None)
     elif not model.history.by_agent and model.version:
         stored = locked.past.groups()
-        if model.weighed:
-            _replace_sums(locked, closed(stored))
         groups = {} if model.weighed else stored
-        locked.past.add_parts(_unattributed(model.version, locked.state(), groups))
+        locked.past.add_parts(unattributed(model.version, locked.state(), groups))
+        if model.weighed:
+            _replace_sums(locked, closed(stored), model.told)
     locked.set_rules(limits=model.limits, quotas=model.quotas, history=history)
 
 
@@ -123,13 +100,17 @@ def set_groups(locked: Locked, groups: int) -> None:
         sums = _sums_of_parts(locked, recipe)
     elif groups:
         sums = stored if before.weighed else sums_of_states(recipe, before.groups, stored, whole)
-    _replace_sums(locked, sums)
-    told, version, count = told_of(recipe, whole, sums), before.version, before.count
-    locked.write(state=locked.state(), version=version, count=count, merged={}, told=told)
+    _replace_sums(locked, sums, told_of(recipe, whole, sums))
 
 
-def _replace_sums(locked: Locked, sums: Mapping[int, bytes]) -> None:
-    locked.past.write_groups({**dict.fromkeys(locked.past.groups(), b""), **sums})
+def _replace_sums(locked: Locked, sums: Mapping[int, bytes], told: bytes) -> None:
+    """Store other sums, under a new version: coordinators that run then read them."""
+    model, past = locked.model, locked.past
+    past.write_groups({**dict.fromkeys(past.groups(), b""), **sums})
+    whole, version = server_at(recipe_of(model), locked.state()), model.version + 1
+    whole.adopt(whole.statistics, version=version)
+    state = wire.encode(whole.whole())
+    locked.write(state=state, version=version, count=model.count, merged={}, told=told)
 
 
 def roll_back(locked: Locked, version: int) -> None:
@@ -138,11 +119,13 @@ def roll_back(locked: Locked, version: int) -> None:
     state, past = locked.past.snapshot_state(version), locked.past
     recipe, groups = recipe_of(locked.model), locked.past.groups(version)
     _drop_later(past.snapshots(), past.drop_snapshots, version + 1)
-    late = _began(locked) > version
+    late = began(locked) > version
     past.drop_parts(None, after=version, upto=None)
     weighed = locked.model.weighed
+    if not weighed:  # the snapshot may be from when they were
+        groups = {number: state for number, state in groups.items() if number < _FIRST}
     if late and version:  # parts began after this snapshot
-        past.add_parts(_unattributed(version, state, {} if weighed else groups))
+        past.add_parts(unattributed(version, state, {} if weighed else groups))
     statistics = server_at(recipe, state).statistics
     if weighed:
         if not groups or min(groups) < _FIRST:  # from before the groups were weighed
@@ -169,7 +152,7 @@ def forget_agent(locked: Locked, agent: str) -> Forgotten:
         names = {each.agent for each in locked.past.all_parts()}
         raise unknown("agent", agent, {name for name in names if name and name[0] != "/"})
     parts, past, recipe = locked.past.parts(agent), locked.past, recipe_of(locked.model)
-    gone = sum(_read(each).count for each in parts)
+    gone = sum(read_part(each).count for each in parts)
     if parts:
         _drop_later(past.snapshots(), past.drop_snapshots, parts[0].first)
     past.drop_parts(agent, after=-1, upto=None)
@@ -203,9 +186,9 @@ def forget_span(locked: Locked, *, after: int, upto: int) -> int:
     for end in (after, upto):
         if end not in ends:
             raise unknown("version", str(end), map(str, sorted(ends)))
-    if _began(locked) > after:
+    if began(locked) > after:
         raise DataError(
-            f"forget: what was merged up to version {_began(locked)} is kept as one part. Choose "
+            f"forget: what was merged up to version {began(locked)} is kept as one part. Choose "
             "a later version to begin with."
         )
     _drop_later(past.snapshots(), past.drop_snapshots, after + 1)
@@ -285,11 +268,11 @@ def _rebuilt(
 
     def places(part: Part) -> tuple[int, ...]:
         if not model.groups or model.weighed:
-            return (_WHOLE,)
-        return _WHOLE, group_of(model.created, model.groups, part.agent)
+            return (WHOLE,)
+        return WHOLE, group_of(model.created, model.groups, part.agent)
 
-    merged = _merged(recipe, past.all_parts, places)
-    whole = merged.get(_WHOLE, recipe.parts.memory.empty_server())
+    merged = merged_parts(recipe, past.all_parts, places)
+    whole = merged.get(WHOLE, recipe.parts.memory.empty_server())
     if model.weighed:
         return whole, {}, _sums_of_parts(locked, recipe)
     empty = recipe.parts.memory.empty_server()
@@ -304,35 +287,15 @@ def _sums_of_parts(locked: Locked, recipe: Recipe) -> dict[int, bytes]:
     model, past = locked.model, locked.past
     sums = {key: data for key, data in past.groups().items() if key >= _FIRST and is_closed(key)}
     before = (
-        [part for name in _unattributed_names() for part in past.parts(name)] if not sums else []
+        [part for name in unattributed_names() for part in past.parts(name)] if not sums else []
     )
-    old = ((closed_key(key_of(1, 0)), _read(part)) for part in before)
+    old = ((closed_key(key_of(1, 0)), read_part(part)) for part in before)
     sent = (
-        (key_of(model.groups, group_of(model.created, model.groups, part.agent)), _read(part))
+        (key_of(model.groups, group_of(model.created, model.groups, part.agent)), read_part(part))
         for part in past.all_parts()
         if part.agent and part.agent[0] != "/"
     )
     return {**sums, **summed(recipe, chain(old, sent))}
-
-
-def _unattributed(version: int, state: bytes, groups: Mapping[int, bytes]) -> list[Part]:
-    """Return what was merged up to a version as parts that belong to no agent.
-
-    One for each group if there are any: "/0", "/1", ... are the names of none.
-    """
-    if not groups:
-        return [Part("", 1, version, state)]
-    return [Part(f"/{number}", 1, version, each) for number, each in groups.items()]
-
-
-def _began(locked: Locked) -> int:
-    """Return the version up to which it is not known which agent sent what; 0 if it always is."""
-    parts = (part for name in _unattributed_names() for part in locked.past.parts(name))
-    return max((part.last for part in parts), default=0)
-
-
-def _unattributed_names() -> list[str]:
-    return ["", *(f"/{number}" for number in range(MOST_GROUPS))]
 
 
 def _check_own(locked: Locked) -> None:
@@ -362,74 +325,3 @@ def _drop_later(
 ) -> None:
     """Drop the snapshots from a version on."""
     drop([each.version for each in snapshots if each.version >= first])
-
-
-def _compact(recipe: Recipe, locked: Locked, agent: str) -> None:
-    """Merge the parts of an agent that no snapshot lies between, where that saves room.
-
-    A server that keeps everything has a matrix for a few short rows. Merged into one of those,
-    small uploads would take many times what was sent.
-    """
-    past, least = locked.past, len(wire.encode(recipe.server().whole()))
-    bounds = [each.version for each in past.snapshots()]
-    for group in groups(past.parts(agent), bounds):
-        if len(group) > 1 and sum(len(each.data) for each in group) > least:
-            merged = _merged(recipe, partial(iter, group), lambda _: (_WHOLE,))[_WHOLE]
-            first, last = group[0].first, group[-1].last
-            past.drop_parts(agent, after=first - 1, upto=last)
-            past.add_parts([replace(_part(agent, last, merged), first=first)])
-
-
-def _part(agent: str, version: int, statistics: Statistics) -> Part:
-    return Part(agent, version, version, wire.encode(Download(statistics, version)))
-
-
-def _read(part: Part) -> Statistics:
-    try:
-        message = wire.decode_download(part.data)
-    except InvalidMessage as error:
-        fix = "Restore a backup."
-        raise InvalidState(f"A part of {part.agent!r} cannot be read ({error}). {fix}") from error
-    summary = message.statistics.summary
-    if not isinstance(summary, LossyGram):
-        return message.statistics
-    return replace(message.statistics, summary=_as_rows(summary))
-
-
-def _as_rows(whole: LossyGram) -> LossyRows:
-    """Return the matrix of a server that keeps everything as rows, which can be merged. O(d^3)."""
-    squares, directions = np.linalg.eigh(whole.matrix)
-    kept = squares > 0.0
-    rows = np.sqrt(squares[kept])[:, None] * directions.T[kept]
-    return LossyRows(rows, whole.bound, whole.lost, whole.weight)
-
-
-def _merged(
-    recipe: Recipe, parts: Callable[[], Iterator[Part]], places: Callable[[Part], tuple[int, ...]]
-) -> dict[int, Statistics]:
-    """Merge parts from nothing, each into every one of its ``places``; return what is in each.
-
-    A corrected estimate needs an estimate to correct with: that of the same parts, merged before.
-    """
-    memory = recipe.parts.memory
-    first = _merged_with(recipe, parts(), places, {})
-    references = {place: memory.reference(Base(first[place], memory)) for place in first}
-    if all(each is None for each in references.values()):
-        return first
-    return _merged_with(recipe, parts(), places, references)
-
-
-def _merged_with(
-    recipe: Recipe,
-    parts: Iterator[Part],
-    places: Callable[[Part], tuple[int, ...]],
-    references: Mapping[int, Array | None],
-) -> dict[int, Statistics]:
-    """Merge parts as they come, as many as one shrink takes together."""
-    memory, sums = recipe.parts.memory, dict[int, Statistics]()
-    while some := [(places(part), _read(part)) for part in islice(parts, _TOGETHER)]:
-        for place in {place for where, _ in some for place in where}:
-            theirs = [each for where, each in some if place in where]
-            ours = sums.get(place) or memory.empty_server()
-            sums[place] = memory.merged(ours, theirs, references.get(place))
-    return sums

@@ -6,7 +6,7 @@ by what an upload says of itself.
 
 *Weighing.* What was found stands while it would take less than ``_MOVED`` of that to move the
 estimate from everything back to where it was. Under load weighing takes a tenth of the time at
-most; in between agents are told the estimate that was found last.
+most.
 
 *Storing.* A sum may be a hundred times as large as an upload. It is written once what it lacks
 pulls by as much, or has ``_MOVED`` of the median group's mass; and with each upload while another
@@ -29,7 +29,7 @@ from fedbandit.core.statistics import Statistics
 from fedbandit.service.models.groups import closed_key, group_at, group_of, key_of, moment_for
 from fedbandit.service.models.model import server_at
 from fedbandit.service.models.sums import GroupSum, nothing, packed, sum_of, unpacked
-from fedbandit.service.models.weighing import DOUBTED, Weighed, weigh
+from fedbandit.service.models.weighing import Weighed, weigh
 from fedbandit.service.storage.contract import Model
 
 _MOVED = 0.1
@@ -89,25 +89,23 @@ class WeighedGroups:
 
     def told(self, whole: Server) -> bytes:
         """Return the moment that agents are told; empty for that of the whole."""
-        theta = whole.theta
-        away, everything = theta - self._at, sum_of(self._memory, whole.statistics)
+        away, everything = whole.theta - self._at, sum_of(self._memory, whole.statistics)
         pull = everything.times(away) + self._memory.ridge * away
-        if self._found.theta is None and self._is_small(pull):
-            return b""
-        began = self._clock()
-        self._saved = min(_SAVED, self._saved + _BUSY * (began - self._then))
-        self._then = began
-        known = len(self._found.weights) > 0
-        if self._saved >= 0.0 or not known:
-            self.found(whole)
-            self._saved = max(-_SAVED, self._saved - (self._clock() - began))
-        plain = self._found.theta is None and (self._at is theta or not known)
-        return b"" if plain else self._moment(whole)
+        if not self._is_small(pull):
+            began = self._clock()
+            self._saved = min(_SAVED, self._saved + _BUSY * (began - self._then))
+            self._then = began
+            if self._saved >= 0.0 or self._found.theta is None:
+                self.found(whole)
+                self._saved = max(-_SAVED, self._saved - (self._clock() - began))
+        return self._moment(whole)
 
     def _moment(self, whole: Server) -> bytes:
         """Return the moment for the estimate that was found last."""
         theta = self._found.theta
-        told = moment_for(self._recipe, whole, self._at if theta is None else theta)
+        if theta is None:
+            return b""
+        told = moment_for(self._recipe, whole, theta)
         return told.astype("<f8").tobytes() if np.isfinite(told).all() else b""
 
     def found(self, whole: Server) -> Weighed:
@@ -124,13 +122,15 @@ class WeighedGroups:
 
     def doubted(self, whole: Server) -> dict[int, float]:
         """Return the weights of the groups that contradict the others, by number."""
-        weights = zip(sorted(self._groups), self.found(whole).weights.tolist(), strict=False)
-        return {number: weight for number, weight in weights if weight < DOUBTED}
+        found = self.found(whole)
+        each = zip(sorted(self._groups), found.weights.tolist(), found.doubted, strict=False)
+        return {number: weight for number, weight, doubted in each if doubted}
 
 
 def _unknown(memory: Memory) -> Weighed:
     """Return what is known of groups before they are weighed: whatever comes is not small."""
-    return Weighed(None, np.ones(0), np.ones_like(memory.empty().moment))
+    none = np.ones(0)
+    return Weighed(None, none, none > 1.0, np.ones_like(memory.empty().moment))
 
 
 def told_of(recipe: Recipe, whole: Server, stored: Mapping[int, bytes]) -> bytes:

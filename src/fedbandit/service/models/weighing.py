@@ -1,4 +1,4 @@
-"""Which groups of agents contradict the others, and the estimate without what they say.
+"""An estimate that no group of agents sways much, and which groups contradict it.
 
 A group g that sent G and b (``GroupSum``) is asked how well an estimate theta fits what it sent:
 
@@ -11,31 +11,24 @@ s makes a v of
     e = s tr(D^-1 G) / scale
 
 on average. s is what theta leaves of the squares of the group's rewards; the mean of all groups' at
-least, so that those who had one of few rewards do not stand out, and about that of the median group
-with rewards at most, whatever a group says. How far v may be above e depends on how many numbers it
-is the sum of: that is read off how alike the v / e of the groups in the middle are. A group
-contradicts theta if v exceeds a quantile for that number, of ``_Z`` deviations, times the larger of
-e and the median v.
+least, so that those who had one of few rewards do not stand out, and that of the median group with
+rewards at most, whatever a group says. Agents are told the theta with
 
-P, the estimate from everything, is told as it is, unless another theta fits the groups better. That
-one is sought by steps that end where
+    sum of w r = 0,    w = min(1, max(median v, e) / v):
 
-    sum of w r = 0,    w = min(1, limit / v),
+a group pulls no harder than a typical one, and one that would pull much harder, hardly at all. In
+directions that no group speaks of, theta is that of the estimate from everything, P.
 
-so that a group pulls no harder than at its limit, and one that would pull much harder, hardly at
-all. There may be several: the one with the least sum of min(1, v / limit) is taken, with something
-in favour of P. And P is told all the same where no group is beyond its limit at the other one, or
-where one typical group would pull the estimate from there to P. In directions that no group speaks
-of, theta stays P.
+Where liars lead P, the v of all groups are large alike, and hide theirs. So the median is taken,
+and the steps to theta begin, at the centre: where groups of equal weight would put theta
+(w = 1 / sqrt(v)), if there are observations enough to tell that from chance.
 
-Where liars lead P, the v of all groups are large alike, and hide theirs. So medians are taken, and
-steps begin, at the centre, where groups of equal weight would put theta (w = 1 / sqrt(v)), if there
-are observations enough to tell that from chance.
+A group contradicts the others where its v is more than noise explains: a quantile, of ``_Z``
+deviations, times max(median v, e). Of how many numbers a v is the sum is read off how alike the
+groups in the middle are, since few rewards, or very unequal ones, make few numbers.
 
-What it holds is measured, not proven (docs/security.md): lies of honest size are found where
-honest groups together know better. Lies that are no larger than noise are not, and as far as noise
-of a group reaches, one liar moves the estimate; nor are those about what only the liar has seen.
-Where few rewards are very large, honest groups that had one are doubted.
+What it holds is measured, not proven (docs/security.md). Lies that are no larger than noise move
+the estimate like noise, and what only a liar has seen is believed.
 """
 
 from __future__ import annotations
@@ -43,26 +36,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.service.models.groups import FEWEST_GROUPS
 from fedbandit.service.models.sums import GroupSum
 
-DOUBTED: Final = 0.5
-"""Groups with less weight than this are named."""
-
 _Z = 5.0  # deviations that honest noise may be off, of 24 groups and many weighings
-_UNEVEN = 3.0  # how much noisier than the median group's rewards may be, if v is of one number
-_FAVOUR = 0.25  # of a group: so much worse P may fit
 _ENOUGH = 1.5  # observations for each feature, without those of heavy groups, to find a centre
 _STEPS = 20
 _CENTRE_STEPS = 100  # few, unless liars are many
 _CLOSE = 1e-3  # relative to the length of theta: a step as short is the last
 _NEAR = 1e-2  # relative to the median v: at the centre, a step as short is the last
-_TINY, _ALIKE = 1e-300, 1e6
+_SILENT = 1e-3  # of the ridge: who has sent no more mass has seen nothing
+_LEAST, _TINY, _ALIKE = 1e-6, 1e-300, 1e6
 _CG_STEPS = 60
 
 
@@ -70,11 +59,13 @@ _CG_STEPS = 60
 class Weighed:
     """The estimate to tell, None for the one from everything; and the weight of each group.
 
-    ``metric``: D. ``typical``: the v of an honest group; -1 where that cannot be told.
+    ``doubted`` says which groups contradict the others. ``metric``: D. ``typical``: the v of an
+    honest group; -1 where that cannot be told.
     """
 
     theta: Array | None
     weights: Array
+    doubted: NDArray[np.bool_]
     metric: Array
     typical: float = -1.0
 
@@ -85,29 +76,21 @@ def weigh(whole: GroupSum, theta: Array, sums: Sequence[GroupSum], *, ridge: flo
     Cost some systems of d equations, each put together from N matrices. Raises LinAlgError where
     numbers are too large for that.
     """
-    everyone = np.ones(len(sums))
-    if len(sums) < FEWEST_GROUPS:
-        return Weighed(None, everyone, np.ones_like(theta))
+    if sum(each.mass > _SILENT * ridge for each in sums) < FEWEST_GROUPS:
+        everyone = np.ones(len(sums))
+        return Weighed(None, everyone, everyone > 1.0, np.ones_like(theta))
     groups = _Groups(whole, theta, sums, ridge=ridge)
     misfits = groups.misfits(theta)
     centre, median = groups.centre(misfits)
-    median = min(median, _median(misfits))
-    limits, noise = groups.limits(centre, median)
-    typical = max(median, _median(noise))
-    if not np.isfinite(limits).all():
-        raise _too_large()
-    told, weights = groups.settled(centre, limits)
-    pull = groups.pull(told - theta)
-    needed = float(pull @ (pull / groups.metric))
-    if not np.isfinite(needed):
-        raise _too_large()
-    if needed > typical and weights.min() < 1.0:
-        return Weighed(told, weights, groups.metric, typical)
-    return Weighed(None, everyone, groups.metric, typical)
-
-
-def _too_large() -> np.linalg.LinAlgError:
-    return np.linalg.LinAlgError("numbers too large to weigh groups by")
+    noise = groups.noise(centre)
+    limits = np.maximum(min(median, groups.median(misfits)), noise)
+    told = groups.settled(centre, limits)
+    misfits = groups.misfits(told)
+    if not np.isfinite(misfits / limits).all():
+        raise np.linalg.LinAlgError("numbers too large to weigh groups by")
+    weights = np.minimum(1.0, limits / misfits)
+    chance = groups.quantile(centre, noise) * groups.heavier(weights)
+    return Weighed(told, weights, misfits > chance * limits, groups.metric, groups.median(limits))
 
 
 class _Groups:
@@ -124,10 +107,12 @@ class _Groups:
         self._whole, self._theta, self._sums, self._ridge = whole, theta, sums, ridge
         held = np.array([each.diagonal for each in sums])
         mass = held.sum(axis=1) + _TINY
-        middle = _median(mass)
+        self._speak = mass > _SILENT * ridge
+        middle = self.median(mass)
+        self._mass, self._middle = mass, middle
         self._share, self._owned = mass / mass.sum(), (held + _TINY) / (held + _TINY).sum(axis=0)
         self.metric = ridge + np.minimum(1.0, middle / mass) @ held
-        self._scale = np.clip(mass / middle, 1e-6, len(sums) / 2.0)
+        self._scale = np.clip(mass / middle, _LEAST, len(sums) / 2.0)
         self._light = np.minimum(1.0, middle * self._scale / mass)
         self._leverage = self._light * (held / self.metric).sum(axis=1) / self._scale
         self._moments = np.array([each.moment for each in sums])
@@ -137,22 +122,30 @@ class _Groups:
             np.array([each.square for each in sums]) if sums[0].matrix is not None else None
         )
         self._spread = np.array([each.spread for each in sums])
-        usual = _median(self._counts)
+        usual = self.median(self._counts)
         self._observations = float(np.minimum(self._counts, usual).sum())
         self._numbers = max(min(float(len(theta)), usual), 1.0)
 
-    def pull(self, away: Array) -> Array:
-        """Return what it takes to move the estimate from everything by ``away`` (d)."""
-        return self._whole.times(away) + self._ridge * away
+    def median(self, values: Array) -> float:
+        """Return the median of the groups that have seen anything."""
+        return _median(values[self._speak])
 
-    def limits(self, theta: Array, median: float) -> tuple[Array, Array]:
-        """Return the v above which each group contradicts the others, and e (N each)."""
-        left, numbers = self._left(theta), self._numbers
-        noise = self._noise(left, 1.0)
+    def heavier(self, weights: Array) -> Array:
+        """Return how much larger v may be of groups that know more than the estimate (N).
+
+        v is divided by N / 2 at most for what a group has more than others; and it has the noise of
+        the estimate too, which is that of what the weights leave.
+        """
+        more = np.asarray(self._mass / (self._middle * self._scale))
+        return np.asarray(more * (1.0 + self._mass / float(weights @ self._mass)))
+
+    def quantile(self, theta: Array, noise: Array) -> float:
+        """Return how many times the typical v a group may have by chance."""
+        numbers = self._numbers
         if (noise > 0.0).all():
-            numbers = min(numbers, _numbers_in(self.misfits(theta) / noise))
-            noise = self._noise(left, 1.0 + _UNEVEN / numbers)
-        return np.asarray(_quantile(numbers) * np.maximum(median, noise)), noise
+            numbers = min(numbers, _numbers_in((self.misfits(theta) / noise)[self._speak]))
+        part = 2.0 / (9.0 * numbers)
+        return float((1.0 - part + _Z * sqrt(part)) ** 3)  # Wilson and Hilferty's, for chi squared
 
     def misfits(self, theta: Array) -> Array:
         """Return v of each group at an estimate (N)."""
@@ -169,23 +162,18 @@ class _Groups:
             return np.array([each.times(theta) for each in self._sums])
         return np.asarray(self._dense @ theta + self._spread * theta)
 
-    def _left(self, theta: Array) -> Array:
-        """Return the mean square that an estimate leaves of each group's rewards; 0 if unknown."""
-        explained = 2.0 * self._moments @ theta - self._explained(theta) @ theta
+    def noise(self, theta: Array) -> Array:
+        """Return e of each group (N); 0 for all where too few tell of their rewards."""
         told = np.array([each.rewards.count for each in self._sums])
         squares = np.array([each.rewards.squares for each in self._sums])
-        left = squares / np.maximum(told, 1) - explained / np.maximum(self._counts, 1.0)
-        return np.where(told > 0, np.maximum(left, 0.0), 0.0)
-
-    def _noise(self, left: Array, uneven: float) -> Array:
-        """Return e of each group, the v that noise makes (N); 0 where too few tell of rewards."""
-        told = np.array([each.rewards.squares > 0.0 for each in self._sums])
-        known = np.array([each.rewards.count > 0 for each in self._sums])
-        if not told.any() or known.mean() <= 0.5:
+        if not (squares > 0.0).any() or (told > 0).mean() <= 0.5:
             return np.zeros(len(self._sums))
-        some = np.sort(left[told])
-        own = np.minimum(left, uneven * some[(len(some) - 1) // 2])
-        return np.asarray(np.maximum(own, own.mean()) * self._leverage)
+        explained = 2.0 * self._moments @ theta - self._explained(theta) @ theta
+        left = squares / np.maximum(told, 1) - explained / np.maximum(self._counts, 1.0)
+        left = np.where(told > 0, np.maximum(left, 0.0), 0.0)
+        some = np.sort(left[squares > 0.0])
+        left = np.minimum(left, some[(len(some) - 1) // 2])
+        return np.asarray(np.maximum(left, left.mean()) * self._leverage)
 
     def centre(self, misfits: Array) -> tuple[Array, float]:
         """Return an estimate that few liars have not led, and the median of v there.
@@ -195,49 +183,25 @@ class _Groups:
         """
         d, n, theta = len(self._theta), self._observations, self._theta
         if n <= _ENOUGH * d:
-            return theta, _median(misfits)
+            return theta, self.median(misfits)
         light = self._light
         for _ in range(_CENTRE_STEPS):
-            least = np.maximum(misfits, 1e-6 * _median(misfits))  # of those that say nothing
+            least = np.maximum(misfits, _LEAST * self.median(misfits))
             pull = np.sqrt(np.minimum(self._scale, 1.0) / (self._scale * least))
             before, theta = theta, self.solved(light * pull / pull.max())
             misfits, light, moved = self.misfits(theta), np.ones(1), theta - before
-            if not moved @ (self.metric * moved) > _NEAR * _median(misfits):
+            if not moved @ (self.metric * moved) > _NEAR * self.median(misfits):
                 break
-        return theta, _median(misfits) * n / (n - d)
+        return theta, self.median(misfits) * n / (n - d)
 
-    def settled(self, theta: Array, limits: Array) -> tuple[Array, Array]:
-        """Return the estimate that fits the groups best, and the weights of the groups there.
-
-        Softer steps, with the roots of w, end where more of the groups are; but at a liar where
-        that outweighs the others in a direction.
-        """
-        alone = self._stepped(theta, limits, 1.0)
-        both = self._stepped(self._stepped(theta, limits, 0.5), limits, 1.0)
-        found = [self._theta, theta, alone, both]
-        losses = np.array([self._loss(each, limits) for each in found])
-        losses[0] -= _FAVOUR
-        best = found[int(np.argmin(np.where(np.isnan(losses), np.inf, losses)))]
-        return best, self._weights(best, limits)
-
-    def _loss(self, theta: Array, limits: Array) -> float:
-        """Return the sum of min(1, v / limit); v as if theta were not fitted to the same groups."""
-        misfits = self.misfits(theta)
-        weights = np.minimum(1.0, limits / misfits)
-        n, d = float(weights @ self._counts), len(theta)
-        over = n / (n - d) if n > _ENOUGH * d else 1.0
-        return float(np.minimum(1.0, over * misfits / limits).sum())
-
-    def _stepped(self, theta: Array, limits: Array, power: float) -> Array:
-        """Return where steps with weights of this power end."""
+    def settled(self, theta: Array, limits: Array) -> Array:
+        """Return the estimate with sum of w r = 0, by steps from a centre on."""
         for _ in range(_STEPS):
-            before, theta = theta, self.solved(self._weights(theta, limits) ** power)
+            weights = np.minimum(1.0, limits / self.misfits(theta))
+            before, theta = theta, self.solved(weights)
             if not _length(theta - before) > _CLOSE * _length(theta):
                 break
         return theta
-
-    def _weights(self, theta: Array, limits: Array) -> Array:
-        return np.minimum(1.0, limits / self.misfits(theta))
 
     def solved(self, weights: Array) -> Array:
         """Return the estimate with sum of w r = 0 for given weights."""
@@ -288,12 +252,6 @@ def _numbers_in(ratios: Array) -> float:
     low, middle, high = np.quantile(ratios, (0.35, 0.5, 0.65)).tolist()
     alike = 0.77 * middle / max(high - low, _TINY)
     return float(max(1.0, 2.0 * min(alike, _ALIKE) ** 2))
-
-
-def _quantile(numbers: float) -> float:
-    """Return a quantile of the mean of so many squares of normal numbers, of ``_Z`` deviations."""
-    part = 2.0 / (9.0 * numbers)
-    return float((1.0 - part + _Z * sqrt(part)) ** 3)
 
 
 def _median(values: Array) -> float:
