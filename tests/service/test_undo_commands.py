@@ -88,6 +88,17 @@ def test_groups_are_advised_where_there_are_agents_for_them(
     opened.close()
 
 
+def test_groups_of_an_empty_model_are_set_and_shown(store: str, capsys: Capture) -> None:
+    run(CREATE)
+    for groups in (12, 0):
+        run(f"model set news --groups {groups}")
+        run("model show news")
+        assert f"groups: {groups or 'none'}" in capsys.readouterr().out
+    opened = open_store(store)
+    assert opened.model("news").version == 0  # so that it can still be passed on by a relay
+    opened.close()
+
+
 def test_groups_are_set_later_and_taken_away(store: str, capsys: Capture) -> None:
     run(CREATE)
     send(store, "phone", 1, 2)

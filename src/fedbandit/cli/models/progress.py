@@ -8,7 +8,7 @@ TOLD = ("average", "early", "lately", "verdict", "theta", "spectrum", "totals", 
 
 def progress_lines(view: dict[str, Any]) -> list[str]:
     """Return what became of a model since progress is kept; nothing before the first upload."""
-    if not view["version"]:
+    if not view["totals"]["uploads"]:
         return []
     from fedbandit.service.board.doubts import doubts_sentences
 
@@ -63,11 +63,11 @@ def _spectrum(view: dict[str, Any]) -> str:
 
 
 def _traffic(view: dict[str, Any]) -> str:
-    totals = view["totals"]
-    saved = f"; FedLinUCB sends {totals['times']:.1f} times that in as many syncs"
+    totals, times = view["totals"], view["totals"]["times"]
+    saved = f"; FedLinUCB sends {times:.1f} times that in as many syncs" if times else ""
     return (
         f"{totals['received']:,} bytes up, {totals['sent']:,} down in {totals['uploads']:,} uploads"
-        f"{saved if totals['times'] else ''}"
+        f"{saved}"
     )
 
 

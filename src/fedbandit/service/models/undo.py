@@ -106,7 +106,10 @@ def set_groups(locked: Locked, groups: int) -> None:
 def _replace_sums(locked: Locked, sums: Mapping[int, bytes], told: bytes) -> None:
     """Store other sums, under a new version: coordinators that run then read them."""
     model, past = locked.model, locked.past
-    past.write_groups({**dict.fromkeys(past.groups(), b""), **sums})
+    stored = past.groups()
+    if not (stored or sums):
+        return
+    past.write_groups({**dict.fromkeys(stored, b""), **sums})
     whole, version = server_at(recipe_of(model), locked.state()), model.version + 1
     whole.adopt(whole.statistics, version=version)
     state = wire.encode(whole.whole())
