@@ -9,7 +9,7 @@ say that they have lost all arms, evenly, with the longest moment that the door 
 
 ``--how`` has other liars: ``much`` send a hundred times as many observations; ``fake`` play arms of
 every direction and reward them by -theta; ``slow`` pay 0.3 less than the truth; ``early`` stop
-after a tenth of the run; ``inside`` pay as much less as leaves all groups undoubted. ``--heavy
+after a tenth of the run; ``inside`` pay as much less as lets no group stand out. ``--heavy
 0.9``: one honest agent plays that share of the rounds. ``--noise``: of rewards, 0.1 by default.
 
 The *lead* is the reward of the fleet of honest agents above that of Random in the same rounds;
@@ -204,7 +204,7 @@ class Weighed(Defence):
         self.number, self.feared = groups, feared
         self.groups = WeighedGroups(recipe, clock=float)
         self.sent: list[tuple[int, fb.Statistics]] = []
-        self.told, self.doubts = b"", 0
+        self.told = b""
 
     def takes(self, agent: int, upload: fb.Upload) -> bool:
         """Say whether an upload would leave its group undoubted, where liars look out for that."""
@@ -213,7 +213,7 @@ class Weighed(Defence):
         tried, whole = WeighedGroups(self.recipe, clock=float), self.recipe.server()
         whole.adopt(self.server.merged([upload]), version=1)
         tried.absorb([*self.sent, (self._group(agent), upload.statistics)], 0.0)
-        return tried.found(whole).theta is None
+        return not tried.found(whole).doubted.any()
 
     def merge(self, agent: int, upload: fb.Upload) -> bool:
         """Merge into the whole and add to the group."""
@@ -223,7 +223,6 @@ class Weighed(Defence):
         super().merge(agent, upload)
         self.groups.absorb([sent], 0.0)
         self.told = self.groups.told(self.server)
-        self.doubts += self.told != b""
         return True
 
     def _group(self, agent: int) -> int:
@@ -273,7 +272,6 @@ class Outcome:
     random: Array
     regret: float = 0.0
     honest: int = 0
-    doubts: int = 0
     lies: int = 0
     held_back: int = 0
     honest_held_back: int = 0
@@ -346,7 +344,6 @@ def play(
             # what is held back is lost here; a coordinator's agents wait
             result.honest_held_back += not guard.merge(i, upload)
             agent.receive(guard.download())
-    result.doubts = guard.doubts if isinstance(guard, Weighed) else 0
     return result
 
 
@@ -429,10 +426,10 @@ def _line(quarters: Array, base: Array, runs: list[Outcome]) -> str:
     shown = " ".join(f"{each:6.1f}" for each in by_quarter)
     regret = np.mean([each.regret for each in runs])
     held, sent = sum(each.held_back for each in runs), sum(each.lies for each in runs)
-    wrong, doubts = sum(each.honest_held_back for each in runs), sum(each.doubts for each in runs)
+    wrong = sum(each.honest_held_back for each in runs)
     return (
         f"lead lost {all_lost:6.1f} % (by quarter {shown}); regret {regret:8.1f}; "
-        f"lies {sent}, held back {held}, honest {wrong}; doubted {doubts} times"
+        f"lies {sent}, held back {held}, honest {wrong}"
     )
 
 
