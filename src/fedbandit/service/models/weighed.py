@@ -68,8 +68,10 @@ class WeighedGroups:
         """Add what was sent, each with the number of its group; return what is to be stored."""
         touched = set()
         for number, statistics in sent:
-            piece, empty = sum_of(self._memory, statistics), nothing(self._memory)
-            kept = self._groups.setdefault(number, _Kept(empty, 0.0, np.zeros_like(self._at)))
+            piece, kept = sum_of(self._memory, statistics), self._groups.get(number)
+            if kept is None:
+                kept = _Kept(nothing(self._memory), 0.0, np.zeros_like(self._at))
+                self._groups[number] = kept
             kept.total, kept.mass = kept.total.plus([piece]), kept.mass + piece.mass
             kept.pull = kept.pull + piece.moment - piece.times(self._at)
             touched.add(number)
