@@ -51,7 +51,7 @@ def check(decision: Decision) -> None:
     assert told.by_chance or told.by_baseline or other.gap > -1e-6
     if other.gap > 0:  # with as much from these it wins, and not with one of them less
         assert sum(gains[name] for name in other.would_win) >= other.gap - 1e-9
-        assert sum(gains[name] for name in other.would_win[:-1]) < other.gap
+        assert sum(gains[name] for name in other.would_win[:-1]) < other.gap + 1e-9
     assert str(told).count("\n") >= 2
 
 

@@ -290,6 +290,9 @@ class MemoryStore:
         periods = past.listed()
         return replace(self._place.models[name], parts=parts, groups=groups, periods=periods)
 
+    def groups(self, model: str) -> dict[int, bytes]:
+        return dict(self.archive(model).groups)
+
     def periods(self, model: str) -> list[Period]:
         return list(self.archive(model).periods)
 

@@ -274,6 +274,7 @@ class StoreContract(ProgressContract, TokenContract):
             locked.past.write_groups({1: b"c", 2: b"d", 0: b"", 7: b""})
         with store.lock("news") as locked:
             assert locked.past.groups() == {1: b"c", 2: b"d"}
+            assert store.groups("news") == {1: b"c", 2: b"d"}  # also while it is locked
             assert locked.past.groups(0) == {0: b"a", 2: b"\x00"}
             locked.past.drop_snapshots([0])
             assert locked.past.groups(0) == {}

@@ -19,8 +19,8 @@ from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive
 from fedbandit.service.models.groups import group_of
 from fedbandit.service.models.model import new_model, server_at
-from fedbandit.service.models.sums import unpacked
-from fedbandit.service.models.weighed import WeighedGroups, summed
+from fedbandit.service.models.sums import sum_of, unpacked
+from fedbandit.service.models.weighed import WeighedGroups, summed, sums_of_states
 from fedbandit.service.relay.upstream import begin
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_store
@@ -345,6 +345,19 @@ def test_a_snapshot_of_groups_is_rolled_back_to_without_them(
         undo.forget_agent(locked, AGENTS[8])
     assert store.model("news").count == 7 * 40
     store.close()
+
+
+def test_a_state_of_many_features_is_a_sum_of_rows() -> None:
+    recipe, rng = fb.FSCLB.lean(dimension=130, agents=20, alpha=1e9), np.random.default_rng(0)
+    server, agent, groups = recipe.server(), recipe.agent(0), WeighedGroups(recipe)
+    for arm in rng.standard_normal((300, 130)):
+        agent.observe(arm / 12.0, float(arm[0]))
+    upload = agent.receive(fb.Collect())
+    assert isinstance(upload, fb.Upload)
+    server.receive(upload)
+    groups.read(sums_of_states(recipe, 1, {}, server))
+    (kept,) = groups._groups.values()
+    assert np.isclose(kept.total.mass, sum_of(recipe.parts.memory, server.statistics).mass)
 
 
 def test_what_came_before_parts_is_not_lost_with_fewer_groups(store_url: str) -> None:

@@ -53,7 +53,7 @@ def add_rules(add: Add, *, new: bool) -> None:
     number("--max-arm-norm", float, "X", text)
     text = told("refuse uploads of rewards larger than this in size", "1e6")
     number("--max-reward", float, "X", text)
-    text = told("refuse uploads of more observations than this", "10000")
+    text = told("refuse uploads of more observations than this", "10000, or 10 d with --max-share")
     number("--max-count", whole_number, "N", text)
     text = told("let one agent send this many observations an hour, then wait", NONE)
     number("--hourly-observations", _or_none(whole_number), "N", text)
@@ -85,7 +85,8 @@ def limits_from(
 ) -> "Limits":
     """Return limits changed as asked for; no upload is larger than what an hour allows.
 
-    ``dimension``: of a model that is being made. Then none is larger than what a share lets in.
+    ``dimension``: of a model that is being made. Then none is larger than what a share lets in,
+    unless it is said how large.
     """
     from fedbandit.service.bookkeeping.quotas import FREE
 
@@ -98,7 +99,7 @@ def limits_from(
     allowed = [changed.count]
     if quotas.observations is not None:
         allowed.append(quotas.observations)
-    if quotas.share is not None and dimension is not None:
+    if quotas.share is not None and dimension is not None and arguments.max_count is None:
         allowed.append(FREE * dimension)
     return replace(changed, count=min(allowed))
 
@@ -154,7 +155,7 @@ def advice(limits: "Limits", quotas: "Quotas", *, agents: int, groups: int) -> l
     if groups == 0 and agents >= FEWEST_AGENTS:
         said.append(
             f"few liars can turn a young model; where agents are not yours, set --groups "
-            f"{ADVISED_GROUPS} (now or with fedbandit model set)"
+            f"{ADVISED_GROUPS} (fedbandit model set)"
         )
     return said
 

@@ -18,9 +18,7 @@ def doubts_view(
     """Return those groups, the least weight first, each with its agents; mostly none."""
     if not (model.weighed and model.told):
         return []
-    with store.lock(model.name) as locked:
-        stored = locked.past.groups()
-    found = doubted_agents(recipe, model, whole, stored, agents)
+    found = doubted_agents(recipe, model, whole, store.groups(model.name), agents)
     return [
         {"group": group_at(key)[1], "weight": weight, "agents": names}
         for key, (weight, names) in sorted(found.items(), key=lambda each: each[1][0])

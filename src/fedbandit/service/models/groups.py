@@ -1,7 +1,7 @@
 """Groups of agents, for a model that few liars must not sway: how many, and who is in which.
 
 What agents send is merged into the whole, as ever, and into the sum of the sender's group as well.
-Groups are weighed (``models.weighing``). In models of before that was there, each group
+They are weighed (``models.weighing``). In models that earlier versions made, each group
 gives an estimate of theta, and agents are told their geometric median: the point with the least sum
 of distances. It stays near the honest groups' estimates as long as more than half of the groups
 have no liar, however large the lies in the others are. V, the certainty, is that of the whole.

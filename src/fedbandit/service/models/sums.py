@@ -82,8 +82,11 @@ class GroupSum:
         moment, count, rewards = self.moment, self.count, self.rewards
         for each in others:
             rows.append(each.rows)
-            if matrix is not None and each.matrix is not None:
-                matrix = matrix + each.matrix
+            if each.matrix is not None:
+                if matrix is None:
+                    rows.append(_rows_of(each.matrix))
+                else:
+                    matrix = matrix + each.matrix
             spread, moment = spread + each.spread, moment + each.moment
             count, rewards = count + each.count, rewards.plus(each.rewards)
         kept, shed = np.vstack(rows), 0.0
@@ -92,6 +95,14 @@ class GroupSum:
         elif matrix is None and len(kept) >= 2 * ROWS:
             kept, shed = shrink(kept, ROWS + 1)
         return GroupSum(matrix, kept, spread + shed, moment, count, rewards)
+
+
+def _rows_of(matrix: Array) -> Array:
+    """Return S with S^T S = matrix, for a state of many features that is kept whole. O(d^3)."""
+    squares, directions = np.linalg.eigh(matrix)
+    kept = squares > 0.0
+    rows: Array = np.sqrt(squares[kept])[:, None] * directions.T[kept]
+    return rows
 
 
 def nothing(memory: Memory) -> GroupSum:

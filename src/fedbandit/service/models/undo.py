@@ -292,7 +292,7 @@ def _sums_of_parts(locked: Locked, recipe: Recipe) -> dict[int, bytes]:
     before = (
         [part for name in unattributed_names() for part in past.parts(name)] if not sums else []
     )
-    old = ((closed_key(key_of(1, 0)), read_part(part)) for part in before)
+    old = ((closed_key(key_of(1, int(part.agent[1:] or 0))), read_part(part)) for part in before)
     sent = (
         (key_of(model.groups, group_of(model.created, model.groups, part.agent)), read_part(part))
         for part in past.all_parts()

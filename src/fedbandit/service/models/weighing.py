@@ -2,11 +2,11 @@
 
 A group g that sent G and b (``GroupSum``) is asked how well an estimate theta fits what it sent:
 
-    r = b - G theta,    v = r^T D^-1 r / scale,    scale = mass of g / median mass, N / 2 at most,
+    r = b - G theta,    v = r^T D^-1 r / scale,    scale = mass of g / median mass,
 
-with D the diagonal of the sum of all G, each scaled to the median mass at most. For honest groups r
-is noise, whatever they have seen and however much, so that their v are alike: noise of mean square
-s makes a v of
+with D the diagonal of the ridge and the sum of all G, each scaled to the median mass at most. For
+honest groups r is noise, whatever they have seen and however much, so that their v are alike: noise
+of mean square s makes a v of
 
     e = s tr(D^-1 G) / scale
 
@@ -44,7 +44,7 @@ from fedbandit.core.kernels.linalg import Array
 from fedbandit.service.models.groups import FEWEST_GROUPS
 from fedbandit.service.models.sums import GroupSum
 
-_Z = 5.0  # deviations that honest noise may be off, of 24 groups and many weighings
+_Z = 5.0  # deviations beyond which a group is named: some 24 groups are looked at many times
 _ENOUGH = 1.5  # observations for each feature, without those of heavy groups, to find a centre
 _STEPS = 20
 _CENTRE_STEPS = 100  # few, unless liars are many
@@ -108,13 +108,12 @@ class _Groups:
         held = np.array([each.diagonal for each in sums])
         mass = held.sum(axis=1) + _TINY
         self._speak = mass > _SILENT * ridge
-        middle = self.median(mass)
-        self._mass, self._middle = mass, middle
+        self._mass, middle = mass, self.median(mass)
         self._share, self._owned = mass / mass.sum(), (held + _TINY) / (held + _TINY).sum(axis=0)
         self.metric = ridge + np.minimum(1.0, middle / mass) @ held
-        self._scale = np.clip(mass / middle, _LEAST, len(sums) / 2.0)
-        self._light = np.minimum(1.0, middle * self._scale / mass)
-        self._leverage = self._light * (held / self.metric).sum(axis=1) / self._scale
+        self._scale = np.maximum(mass / middle, _LEAST)
+        self._light = np.minimum(1.0, len(sums) / 2.0 / self._scale)
+        self._leverage = (held / self.metric).sum(axis=1) / self._scale
         self._moments = np.array([each.moment for each in sums])
         self._rest = whole.moment - self._moments.sum(axis=0)
         self._counts = np.array([each.count for each in sums], dtype=np.float64)
@@ -131,13 +130,11 @@ class _Groups:
         return _median(values[self._speak])
 
     def heavier(self, weights: Array) -> Array:
-        """Return how much larger v may be of groups that know more than the estimate (N).
+        """Return how much larger v may be of groups that know much of what the estimate knows (N).
 
-        v is divided by N / 2 at most for what a group has more than others; and it has the noise of
-        the estimate too, which is that of what the weights leave.
+        The v of a group has the noise of the estimate too, which is that of what the weights leave.
         """
-        more = np.asarray(self._mass / (self._middle * self._scale))
-        return np.asarray(more * (1.0 + self._mass / float(weights @ self._mass)))
+        return np.asarray(1.0 + self._mass / float(weights @ self._mass))
 
     def quantile(self, theta: Array, noise: Array) -> float:
         """Return how many times the typical v a group may have by chance."""

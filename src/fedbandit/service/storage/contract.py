@@ -328,6 +328,10 @@ class Store(Protocol):
         """Return how many uploads were merged by the records of all agents, by model."""
         ...
 
+    def groups(self, model: str) -> dict[int, bytes]:
+        """Return the states or sums of a model's groups, by number, without its lock."""
+        ...
+
     def periods(self, model: str) -> list[Period]:
         """Return what became of a model over time, by start and span."""
         ...

@@ -134,6 +134,11 @@ class SqlStore:
             rows = session.run("SELECT model, SUM(uploads) FROM agents GROUP BY model")
         return {model: int(uploads) for model, uploads in rows}
 
+    def groups(self, model: str) -> dict[int, bytes]:
+        """Return the states or sums of a model's groups."""
+        with self._database.session("snapshot") as session:
+            return SqlPast(session, model).groups()
+
     def periods(self, model: str) -> list[Period]:
         """Return what became of a model over time."""
         with self._database.session("snapshot") as session:
