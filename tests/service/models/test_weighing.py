@@ -124,6 +124,19 @@ def test_liars_in_a_third_of_the_groups_move_the_estimate_by_a_few_deviations_of
     assert away @ known @ away <= 9.0 * d * noise**2
 
 
+def test_what_was_merged_before_there_were_groups_counts_by_its_mass() -> None:
+    lost = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        theta = rng.standard_normal(12) / 3.0
+        sums = honest(rng, theta, [4000, *[20] * 20], 12)
+        past = [True, *[False] * 20]
+        told = weigh(everything(sums), estimate(sums), sums, ridge=RIDGE, trusted=past).theta
+        assert told is not None
+        lost.append(np.linalg.norm(told - theta) / np.linalg.norm(estimate(sums) - theta))
+    assert np.mean(lost) < 1.1
+
+
 def one_hot(rng: np.random.Generator, paid: Array, arms: Any) -> GroupSum:
     """A group that played these arms, which pay 1 now and then."""
     rewards = (rng.random(len(arms)) < paid[arms]).astype(np.float64)

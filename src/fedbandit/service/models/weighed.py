@@ -112,11 +112,13 @@ class WeighedGroups:
 
     def found(self, whole: Server) -> Weighed:
         """Weigh the groups; where numbers are too large for that, what was found before stands."""
-        sums = [self._groups[number].total for number in sorted(self._groups)]
-        theta, ridge = whole.theta, self._memory.ridge
+        keys, theta, ridge = sorted(self._groups), whole.theta, self._memory.ridge
+        sums = [self._groups[key].total for key in keys]
+        past = [group_at(key)[0] == 1 for key in keys]  # merged without groups
+        everything = sum_of(self._memory, whole.statistics)
         try:
             with np.errstate(all="ignore"):  # what overflows is found, and is not told
-                found = weigh(sum_of(self._memory, whole.statistics), theta, sums, ridge=ridge)
+                found = weigh(everything, theta, sums, ridge=ridge, trusted=past)
         except np.linalg.LinAlgError:
             return self._found
         self._found, self._at = found, theta

@@ -4,8 +4,10 @@ A group g that sent G and b (``GroupSum``) is asked how well an estimate theta f
 
     r = b - G theta,    v = r^T D^-1 r / scale,    scale = mass of g / median mass,
 
-with D the diagonal of the ridge and the sum of all G, each scaled to the median mass at most. For
-honest groups r is noise, whatever they have seen and however much, so that their v are alike: noise
+and N / 2 at most, so that mass does not excuse a lie; but for what was merged before a model had
+groups, which is not one agent's. D is the diagonal of the ridge and the sum of all G, each scaled
+to the median mass at most. For honest groups r is noise, whatever they have seen and however much,
+so that their v are alike: noise
 of mean square s makes a v of
 
     e = s tr(D^-1 G) / scale
@@ -70,16 +72,25 @@ class Weighed:
     typical: float = -1.0
 
 
-def weigh(whole: GroupSum, theta: Array, sums: Sequence[GroupSum], *, ridge: float) -> Weighed:
+def weigh(
+    whole: GroupSum,
+    theta: Array,
+    sums: Sequence[GroupSum],
+    *,
+    ridge: float,
+    trusted: Sequence[bool] | None = None,
+) -> Weighed:
     """Return what to tell in place of ``theta``, the estimate from everything, ``whole``.
 
+    ``trusted``: groups whose mass is theirs, however much it is: those that are not one agent's.
     Cost some systems of d equations, each put together from N matrices. Raises LinAlgError where
     numbers are too large for that.
     """
     if sum(each.mass > _SILENT * ridge for each in sums) < FEWEST_GROUPS:
-        everyone = np.ones(len(sums))
-        return Weighed(None, everyone, everyone > 1.0, np.ones_like(theta))
-    groups = _Groups(whole, theta, sums, ridge=ridge)
+        full = np.ones(len(sums))
+        return Weighed(None, full, full > 1.0, np.ones_like(theta))
+    nobody = [False] * len(sums)
+    groups = _Groups(whole, theta, sums, ridge=ridge, trusted=trusted or nobody)
     misfits = groups.misfits(theta)
     centre, median = groups.centre(misfits)
     noise = groups.noise(centre)
@@ -102,7 +113,13 @@ class _Groups:
     """
 
     def __init__(
-        self, whole: GroupSum, theta: Array, sums: Sequence[GroupSum], *, ridge: float
+        self,
+        whole: GroupSum,
+        theta: Array,
+        sums: Sequence[GroupSum],
+        *,
+        ridge: float,
+        trusted: Sequence[bool],
     ) -> None:
         self._whole, self._theta, self._sums, self._ridge = whole, theta, sums, ridge
         held = np.array([each.diagonal for each in sums])
@@ -111,9 +128,11 @@ class _Groups:
         self._mass, middle = mass, self.median(mass)
         self._share, self._owned = mass / mass.sum(), (held + _TINY) / (held + _TINY).sum(axis=0)
         self.metric = ridge + np.minimum(1.0, middle / mass) @ held
-        self._scale = np.maximum(mass / middle, _LEAST)
-        self._light = np.minimum(1.0, len(sums) / 2.0 / self._scale)
-        self._leverage = (held / self.metric).sum(axis=1) / self._scale
+        self._light = np.minimum(1.0, middle * (len(sums) / 2.0) / mass)
+        most = np.where(trusted, np.inf, len(sums) / 2.0)
+        self._scale = np.clip(mass / middle, _LEAST, most)
+        self._more = np.maximum(1.0, mass / (middle * self._scale))
+        self._leverage = (held / self.metric).sum(axis=1) / (self._scale * self._more)
         self._moments = np.array([each.moment for each in sums])
         self._rest = whole.moment - self._moments.sum(axis=0)
         self._counts = np.array([each.count for each in sums], dtype=np.float64)
@@ -132,9 +151,10 @@ class _Groups:
     def heavier(self, weights: Array) -> Array:
         """Return how much larger v may be of groups that know much of what the estimate knows (N).
 
-        The v of a group has the noise of the estimate too, which is that of what the weights leave.
+        v is divided by N / 2 at most for what a group has more than others; and it has the noise of
+        the estimate too, which is that of what the weights leave.
         """
-        return np.asarray(1.0 + self._mass / float(weights @ self._mass))
+        return np.asarray(self._more * (1.0 + self._mass / float(weights @ self._mass)))
 
     def quantile(self, theta: Array, noise: Array) -> float:
         """Return how many times the typical v a group may have by chance."""
