@@ -1,10 +1,9 @@
 """What a coordinator keeps, and the contract that every store of it fulfils.
 
 A store is named by a URL: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or
-``postgresql://user@host/database``. It keeps models, tokens (their hashes), for each agent of a
-model which uploads were merged, and the past of a model as far as that is kept. Its size depends on
-the number of models and agents, not on the number of uploads; and it grows by one row for each day
-of a model.
+``postgresql://user@host/database``. It keeps models, tokens (their hashes), which uploads of each
+agent were merged, and the past of a model. Its size depends on the number of models and agents, not
+on that of uploads, but for a row a day.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -172,7 +171,7 @@ class Locked(Protocol):
     ) -> None:
         """Change what uploads may be, what agents may send, and how the past is kept.
 
-        ``relays`` and ``groups`` stay as they are if left out; ``groups`` that are set are weighed.
+        ``relays`` and ``groups`` stay if left out; ``groups`` that are set are weighed.
         """
         ...
 
@@ -181,10 +180,9 @@ class Locked(Protocol):
         ...
 
     def write_relaying(self, *, outbox: bytes, base: bytes | None = None) -> None:
-        """Replace what a relay keeps of it; ``base`` stays as it is if left out.
+        """Replace what a relay keeps of it, and be a relay's model; ``base`` stays if left out.
 
-        From now on it is a relay's model. ``write`` has to follow with another state, by whose
-        digest other coordinators notice.
+        ``write`` has to follow with another state, by whose digest other coordinators notice.
         """
         ...
 
