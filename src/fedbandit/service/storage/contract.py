@@ -2,8 +2,7 @@
 
 A store is named by a URL: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or
 ``postgresql://user@host/database``. It keeps models, tokens (their hashes), which uploads of each
-agent were merged, and the past of a model. Its size depends on the number of models and agents, not
-on that of uploads, but for a row a day.
+agent were merged, and the past of a model. Its size depends on models, agents and days alone.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
