@@ -10,7 +10,6 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-import numpy as np
 from msgspec import structs
 
 from fedbandit import wire
@@ -23,6 +22,7 @@ from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.bookkeeping.history import LOOSE, Part, groups
 from fedbandit.service.models.groups import MOST_GROUPS
+from fedbandit.service.models.sums import rows_of
 from fedbandit.service.storage.contract import Locked
 
 WHOLE: Final = -1
@@ -108,10 +108,7 @@ def read_part(part: Part) -> Statistics:
 
 def _as_rows(whole: LossyGram) -> LossyRows:
     """Return the matrix of a server that keeps everything as rows, which can be merged. O(d^3)."""
-    squares, directions = np.linalg.eigh(whole.matrix)
-    kept = squares > 0.0
-    rows = np.sqrt(squares[kept])[:, None] * directions.T[kept]
-    return LossyRows(rows, whole.bound, whole.lost, whole.weight)
+    return LossyRows(rows_of(whole.matrix), whole.bound, whole.lost, whole.weight)
 
 
 def merged_parts(

@@ -84,7 +84,7 @@ class GroupSum:
             rows.append(each.rows)
             if each.matrix is not None:
                 if matrix is None:
-                    rows.append(_rows_of(each.matrix))
+                    rows.append(rows_of(each.matrix))
                 else:
                     matrix = matrix + each.matrix
             spread, moment = spread + each.spread, moment + each.moment
@@ -97,8 +97,8 @@ class GroupSum:
         return GroupSum(matrix, kept, spread + shed, moment, count, rewards)
 
 
-def _rows_of(matrix: Array) -> Array:
-    """Return S with S^T S = matrix, for a state of many features that is kept whole. O(d^3)."""
+def rows_of(matrix: Array) -> Array:
+    """Return rows S with S^T S = matrix; negative eigenvalues are rounding. O(d^3)."""
     squares, directions = np.linalg.eigh(matrix)
     kept = squares > 0.0
     rows: Array = np.sqrt(squares[kept])[:, None] * directions.T[kept]
