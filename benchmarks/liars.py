@@ -33,8 +33,9 @@ from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.bookkeeping.quotas import mass_of
-from fedbandit.service.models.groups import as_told, group_of, told_moment
+from fedbandit.service.models.groups import group_of
 from fedbandit.service.models.model import Served, new_model
+from fedbandit.service.models.telling import as_told, told_moment
 from fedbandit.service.models.weighed import WeighedGroups
 from fedbandit.service.validation.influence import restrained
 from fedbandit.service.validation.upload import check_sync
@@ -140,8 +141,8 @@ class Defence:
         self.server.receive(upload)
         return True
 
-    def download(self) -> fb.Download:
-        """Return what agents are told."""
+    def download(self, _agent: int) -> fb.Download:
+        """Return what an agent is told."""
         return self.server.download()
 
 
@@ -190,7 +191,7 @@ class Median(Defence):
         self.groups[agent % len(self.groups)].receive(upload)
         return super().merge(agent, upload)
 
-    def download(self) -> fb.Download:
+    def download(self, _agent: int) -> fb.Download:
         """Return everything, with a moment that gives the median of the estimates."""
         told = told_moment(self.recipe, self.server, dict(enumerate(self.groups)))
         return as_told(self.recipe, self.server, told.astype("<f8").tobytes()).download()
@@ -228,9 +229,11 @@ class Weighed(Defence):
     def _group(self, agent: int) -> int:
         return group_of(0.5, self.number, f"agent-{agent}")
 
-    def download(self) -> fb.Download:
-        """Return what agents are told."""
-        return as_told(self.recipe, self.server, self.told).download()
+    def download(self, agent: int) -> fb.Download:
+        """Return what an agent is told."""
+        own = self._group(agent)
+        told = self.groups.told_to(self.server, own) if self.groups.knows_more(own) else self.told
+        return as_told(self.recipe, self.server, told).download()
 
 
 def surprise(recipe: fb.Recipe, server: fb.Server, upload: fb.Upload, noise: float) -> float:
@@ -343,7 +346,7 @@ def play(
             upload = _pass(served, fb.Upload(0, sent.statistics))
             # what is held back is lost here; a coordinator's agents wait
             result.honest_held_back += not guard.merge(i, upload)
-            agent.receive(guard.download())
+            agent.receive(guard.download(i))
     return result
 
 

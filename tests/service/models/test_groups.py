@@ -13,14 +13,9 @@ from fedbandit.errors import InvalidParameter
 from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive
-from fedbandit.service.models.groups import (
-    as_told,
-    check_groups,
-    geometric_median,
-    group_of,
-    told_moment,
-)
+from fedbandit.service.models.groups import check_groups, group_of
 from fedbandit.service.models.model import new_model
+from fedbandit.service.models.telling import as_told, geometric_median, told_moment
 from fedbandit.service.storage.opening import open_store
 from tests.service.running import client_of, post, state_path
 

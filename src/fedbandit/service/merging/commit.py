@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.messages import Upload
+from fedbandit.core.messages import Download, Upload
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, complaint
 from fedbandit.service.bookkeeping.deduplication import MergedUploads, UnreadableUploads
@@ -25,9 +25,10 @@ from fedbandit.service.bookkeeping.quotas import (
 )
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
-from fedbandit.service.models.groups import as_told, group_of, key_of, told_moment
+from fedbandit.service.models.groups import group_of, key_of
 from fedbandit.service.models.model import Served, server_at
 from fedbandit.service.models.parts import keep_parts
+from fedbandit.service.models.telling import as_told, told_moment
 from fedbandit.service.models.undo import keep_snapshot, opened_groups
 from fedbandit.service.models.weighed import WeighedGroups
 from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
@@ -80,8 +81,12 @@ class Committer:
             return self._commit(batch)
         except (_Unsound, UnreadableUploads):
             outcomes = [self._commit_alone(each) for each in batch]
-        last = {each.format: each.download for each in outcomes if isinstance(each, Answer)}
-        return _with_downloads(outcomes, last)
+        last = {
+            (each.format, self._own(sent.agent)): each.download
+            for sent, each in zip(batch, outcomes, strict=True)
+            if isinstance(each, Answer)
+        }
+        return self._with_downloads(batch, outcomes, last)
 
     def _commit_alone(self, checked: CheckedSync) -> Outcome:
         try:
@@ -110,8 +115,8 @@ class Committer:
             outcomes = self._merge(locked, held, batch)
             set_back = locked.model.set_back
         self._held = held
-        formats = {each.sync.format for each in batch}
-        return _with_downloads(outcomes, self._downloads(held, formats, set_back))
+        wanted = {(each.sync.format, self._own(each.agent)) for each in batch}
+        return self._with_downloads(batch, outcomes, self._downloads(held, wanted, set_back))
 
     def _merge(self, locked: Locked, server: Server, batch: Sequence[CheckedSync]) -> list[Outcome]:
         """Merge what is new into the server and the store; answers lack their download yet."""
@@ -198,34 +203,51 @@ class Committer:
         locked.past.write_groups(changed)
         self._told = told_moment(recipe, whole, self._groups).astype("<f8").tobytes()
 
+    def _own(self, agent: str) -> int | None:
+        """Return the group of an agent that is told more than others are; mostly None."""
+        model = self._served.model
+        if not model.weighed:
+            return None
+        key = key_of(model.groups, group_of(model.created, model.groups, agent))
+        return key if self._weighed.knows_more(key) else None
+
     def _downloads(
-        self, server: Server, formats: Collection[int], set_back: int
-    ) -> dict[int, bytes]:
-        """Return what answers end with, by the format of the wire that they are in."""
-        download = as_told(self._served.recipe, server, self._told).download()
-        stored = self._bytes if download.statistics is server.statistics else None
+        self, server: Server, wanted: Iterable[tuple[int, int | None]], set_back: int
+    ) -> dict[tuple[int, int | None], bytes]:
+        """Return what answers end with, by the format of the wire and the group that is told."""
+        made: dict[int | None, Download] = {}
+        for own in {own for _, own in wanted}:
+            told = self._told if own is None else self._weighed.told_to(server, own)
+            made[own] = as_told(self._served.recipe, server, told).download()
+        whole = {own for own, each in made.items() if each.statistics is server.statistics}
         return {
-            form: wire.synced_rest(
-                download,
+            (form, own): wire.synced_rest(
+                made[own],
                 format=form,
-                encoded=stored if form == wire.FORMAT else None,
+                encoded=self._bytes if form == wire.FORMAT and own in whole else None,
                 set_back=set_back,
             )
-            for form in formats
+            for form, own in wanted
         }
+
+    def _with_downloads(
+        self,
+        batch: Sequence[CheckedSync],
+        outcomes: Sequence[Outcome],
+        downloads: Mapping[tuple[int, int | None], bytes],
+    ) -> list[Outcome]:
+        """Return outcomes with what each is to be told."""
+        return [
+            replace(each, download=downloads[each.format, self._own(sent.agent)])
+            if isinstance(each, Answer)
+            else each
+            for sent, each in zip(batch, outcomes, strict=True)
+        ]
 
 
 def rules_of(model: Model) -> tuple[wire.Limits, int, int, bool]:
     """Return what an upload was checked by, and how agents are sorted into groups."""
     return model.limits, model.relays, model.groups, model.weighed
-
-
-def _with_downloads(outcomes: Sequence[Outcome], downloads: Mapping[int, bytes]) -> list[Outcome]:
-    """Return outcomes whose answers all carry one download, each in its own format."""
-    return [
-        replace(each, download=downloads[each.format]) if isinstance(each, Answer) else each
-        for each in outcomes
-    ]
 
 
 class _Unsound(Exception):

@@ -41,7 +41,8 @@ class GroupSum:
     """G = ``matrix`` + S^T S + diag(``spread``) with S = ``rows`` (k x d), b = ``moment``.
 
     ``matrix`` (d x d) is None where rows are kept. ``count`` is the number of observations,
-    ``rewards`` are sums over theirs.
+    ``rewards`` are sums over theirs. V, which widths are computed with, has the diagonal
+    ``certain`` in place of ``spread``.
     """
 
     matrix: Array | None
@@ -50,6 +51,7 @@ class GroupSum:
     moment: Array
     count: int
     rewards: Rewards = NO_REWARDS
+    certain: Array | None = None
 
     def times(self, y: Array) -> Array:
         """Return G y. Cost O(d^2), or O(k d)."""
@@ -72,6 +74,11 @@ class GroupSum:
         return self.matrix + self.rows.T @ self.rows if len(self.rows) else self.matrix
 
     @property
+    def diagonal_of_v(self) -> Array:
+        """``certain``; ``spread`` where nothing else is known (d)."""
+        return self.spread if self.certain is None else self.certain
+
+    @property
     def mass(self) -> float:
         """The trace of G."""
         return float(self.diagonal.sum())
@@ -80,7 +87,9 @@ class GroupSum:
         """Return the sum of all; of the same kind as this one."""
         matrix, rows, spread = self.matrix, [self.rows], self.spread
         moment, count, rewards = self.moment, self.count, self.rewards
+        certain = self.diagonal_of_v
         for each in others:
+            certain = certain + each.diagonal_of_v
             rows.append(each.rows)
             if each.matrix is not None:
                 if matrix is None:
@@ -94,7 +103,7 @@ class GroupSum:
             matrix, kept = matrix + kept.T @ kept, kept[:0]
         elif matrix is None and len(kept) >= 2 * ROWS:
             kept, shed = shrink(kept, ROWS + 1)
-        return GroupSum(matrix, kept, spread + shed, moment, count, rewards)
+        return GroupSum(matrix, kept, spread + shed, moment, count, rewards, certain + shed)
 
 
 def rows_of(matrix: Array) -> Array:
@@ -118,17 +127,20 @@ def sum_of(memory: Memory, statistics: Statistics) -> GroupSum:
     """Return an upload, or the state of a server, as a sum. No factorisation: O(k d) or O(d^2)."""
     summary, moment, d = statistics.summary, statistics.moment, len(statistics.moment)
     matrix, rows, spread = None, np.zeros((0, d)), np.zeros(d)
+    certain = None
     if isinstance(summary, Gram | Triangle):
         matrix = summary.matrix
     elif isinstance(memory, LossyMemory):
         weight, spread = _lossy(memory, summary)
         matrix = weight * summary.matrix if isinstance(summary, LossyGram) else None
         rows = rows if isinstance(summary, LossyGram) else np.sqrt(weight) * summary.rows
+        certain = summary.bound
     elif isinstance(memory, SketchMemory):
         rows, spread = summary.rows, np.full(d, _missing_on_average(memory, statistics))
+        certain = np.full(d, float(summary.shed) if memory.compensated else 0.0)
     else:
         raise TypeError(f"no sum of a {type(summary).__name__}")
-    return GroupSum(matrix, rows, spread, moment, statistics.count, statistics.rewards)
+    return GroupSum(matrix, rows, spread, moment, statistics.count, statistics.rewards, certain)
 
 
 def _lossy(memory: LossyMemory, summary: LossyRows | LossyGram | Fitted) -> tuple[float, Array]:
@@ -152,6 +164,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     rows: bytes
     triangle: bytes
     rewards: tuple[int, float, float]
+    certain: bytes = b""
 
 
 def packed(group: GroupSum) -> bytes:
@@ -160,8 +173,9 @@ def packed(group: GroupSum) -> bytes:
     if group.matrix is not None:
         rows, triangle = rows[:0], _short(group.square[_upper(len(group.moment))])
     moment, rewards = group.moment.astype("<f8").tobytes(), astuple(group.rewards)
+    diagonals = _short(group.spread), _short(group.diagonal_of_v)
     return msgspec.msgpack.encode(
-        _Packed(group.count, moment, _short(group.spread), _short(rows), triangle, rewards)
+        _Packed(group.count, moment, diagonals[0], _short(rows), triangle, rewards, diagonals[1])
     )
 
 
@@ -182,7 +196,8 @@ def unpacked(data: bytes) -> GroupSum:
             upper[_upper(d)] = _long(read.triangle)
             matrix = upper + np.triu(upper, 1).T
         rows, rewards = _long(read.rows).reshape(-1, d), Rewards(*read.rewards)
-        return GroupSum(matrix, rows, _long(read.spread), moment, read.count, rewards)
+        spread, certain = _long(read.spread), _long(read.certain) if read.certain else None
+        return GroupSum(matrix, rows, spread, moment, read.count, rewards, certain)
     except (msgspec.DecodeError, ValueError) as error:
         raise InvalidState(f"The sum of a group cannot be read ({error}). Restore a backup.") from (
             error

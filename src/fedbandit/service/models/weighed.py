@@ -16,23 +16,27 @@ stored sum when a coordinator stops is in no group from then on.
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.contract import Memory
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Statistics
-from fedbandit.service.models.groups import closed_key, group_at, group_of, key_of, moment_for
+from fedbandit.service.models.certainty import Excess, Fair, fair, lessened
+from fedbandit.service.models.groups import closed_key, group_at, group_of, key_of
 from fedbandit.service.models.model import server_at
 from fedbandit.service.models.sums import GroupSum, nothing, packed, sum_of, unpacked
+from fedbandit.service.models.telling import moment_for
 from fedbandit.service.models.weighing import Weighed, weigh
 from fedbandit.service.storage.contract import Model
 
 _MOVED = 0.1
+_LEARNED = 1.0  # tr V^-1 G of what has come since groups were weighed
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
 _BUSY, _SAVED = 0.1, 1.0  # the share of time that weighing takes; seconds of it that are saved up
 
@@ -52,13 +56,22 @@ class WeighedGroups:
     def __init__(self, recipe: Recipe, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self._recipe, self._memory, self._clock = recipe, recipe.parts.memory, clock
         self._groups: dict[int, _Kept] = {}
-        self._found, self._at = _unknown(self._memory), self._memory.empty().moment
+        self._forget()
         self._saved, self._then = _SAVED, clock()
         self._reads, self._shared = 0, 0.0
 
+    def _forget(self) -> None:
+        """Know nothing of what was found."""
+        self._found, self._at = _unknown(self._memory), self._memory.empty().moment
+        self._fair: Fair | None = None
+        self._excess: dict[int, Excess] = {}
+        self._known: Array | None = None  # the inverse of V as it was told
+        self._learned = 0.0
+
     def read(self, stored: Mapping[int, bytes], now: float = 0.0) -> None:
         """Take up what a store has."""
-        self._groups, self._found, self._reads = {}, _unknown(self._memory), self._reads + 1
+        self._groups, self._reads = {}, self._reads + 1
+        self._forget()
         self._shared = now + _SHARED if self._reads > 1 else 0.0
         for number, data in stored.items():
             total = nothing(self._memory).plus([unpacked(data)])
@@ -74,6 +87,7 @@ class WeighedGroups:
                 self._groups[number] = kept
             kept.total, kept.mass = kept.total.plus([piece]), kept.mass + piece.mass
             kept.pull = kept.pull + piece.moment - piece.times(self._at)
+            self._learned += self._news(piece)
             touched.add(number)
         middle = float(np.median([each.total.mass for each in self._groups.values()] or [0.0]))
         changed: dict[int, bytes] = {}
@@ -85,43 +99,84 @@ class WeighedGroups:
                 kept.mass, kept.pull = 0.0, np.zeros_like(kept.pull)
         return changed
 
+    def _news(self, piece: GroupSum) -> float:
+        """Return how much an upload adds to V, as it was told, in all directions: tr V^-1 G."""
+        known = self._known
+        if known is None:
+            return 0.0
+        news = float(piece.diagonal_of_v @ known.diagonal())
+        if len(piece.rows):
+            news += float(np.vdot(piece.rows @ known, piece.rows))
+        return news if piece.matrix is None else news + float(np.vdot(piece.matrix, known))
+
     def _is_small(self, pull: Array) -> bool:
         """Say whether a pull is small next to an honest group's; not before that is known."""
         return bool(pull @ (pull / self._found.metric) <= _MOVED * self._found.typical)
 
     def told(self, whole: Server) -> bytes:
-        """Return the moment that agents are told; empty for that of the whole."""
+        """Return what agents are told, see ``groups.as_told``; empty for the whole as it is."""
         away, everything = whole.theta - self._at, sum_of(self._memory, whole.statistics)
         pull = everything.times(away) + self._memory.ridge * away
-        if not self._is_small(pull):
+        if not (self._is_small(pull) and self._learned <= _LEARNED):
             began = self._clock()
             self._saved = min(_SAVED, self._saved + _BUSY * (began - self._then))
             self._then = began
-            if self._saved >= 0.0 or self._found.theta is None:
+            if self._saved >= 0.0 or self._fair is None:
                 self.found(whole)
                 self._saved = max(-_SAVED, self._saved - (self._clock() - began))
-        return self._moment(whole)
+        return self._telling(whole)
 
-    def _moment(self, whole: Server) -> bytes:
-        """Return the moment for the estimate that was found last."""
-        theta = self._found.theta
-        if theta is None:
+    def knows_more(self, number: int) -> bool:
+        """Say whether the members of a group are told more than others: what they sent."""
+        return number in self._excess
+
+    def told_to(self, whole: Server, number: int) -> bytes:
+        """Return what the members of such a group are told."""
+        return self._telling(whole, number)
+
+    def _telling(self, whole: Server, number: int | None = None) -> bytes:
+        """Return what is told by what was found last."""
+        theta, fair = self._found.theta, self._fair
+        if fair is None or (theta is None and not self._excess):
             return b""
-        told = moment_for(self._recipe, whole, theta)
-        return told.astype("<f8").tobytes() if np.isfinite(told).all() else b""
+        theta = fair.theta if theta is None else theta
+        if not self._excess:
+            told = moment_for(self._recipe, whole, theta)
+            return told.astype("<f8").tobytes() if np.isfinite(told).all() else b""
+        assert fair.told is not None
+        less, seen = np.sum([each.matrix for each in self._excess.values()], axis=0), fair.told
+        server = self._recipe.server()
+        summary = lessened(self._memory, whole.summary, less, seen)
+        server.adopt(replace(whole.statistics, summary=summary), version=whole.version)
+        told = moment_for(self._recipe, server, theta)
+        if number is not None:
+            own = self._excess[number]
+            told = told + own.moment
+            summary = lessened(self._memory, whole.summary, less - own.matrix, seen + own.matrix)
+        server.adopt(replace(whole.statistics, summary=summary, moment=told), version=whole.version)
+        return wire.encode(server.whole()) if np.isfinite(told).all() else b""
 
     def found(self, whole: Server) -> Weighed:
         """Weigh the groups; where numbers are too large for that, what was found before stands."""
-        keys, theta, ridge = sorted(self._groups), whole.theta, self._memory.ridge
+        keys = sorted(self._groups)
         sums = [self._groups[key].total for key in keys]
         past = [group_at(key)[0] == 1 for key in keys]  # merged without groups
-        everything = sum_of(self._memory, whole.statistics)
         try:
             with np.errstate(all="ignore"):  # what overflows is found, and is not told
-                found = weigh(everything, theta, sums, ridge=ridge, trusted=past)
+                part = fair(self._memory, whole, sums, trusted=past)
+                found = weigh(
+                    part.whole,
+                    part.theta,
+                    part.sums,
+                    sent=sums,
+                    ridge=self._memory.ridge,
+                    trusted=past,
+                )
+                known = None if part.told is None else np.asarray(np.linalg.inv(part.told))
         except np.linalg.LinAlgError:
             return self._found
-        self._found, self._at = found, theta
+        self._found, self._at, self._fair, self._known = found, whole.theta, part, known
+        self._excess, self._learned = {keys[n]: each for n, each in part.excess.items()}, 0.0
         return found
 
     def doubted(self, whole: Server) -> dict[int, float]:
@@ -138,7 +193,7 @@ def _unknown(memory: Memory) -> Weighed:
 
 
 def told_of(recipe: Recipe, whole: Server, stored: Mapping[int, bytes]) -> bytes:
-    """Return the moment that agents are told, of what is stored; empty for that of the whole."""
+    """Return what agents are told, of what is stored; empty for the whole as it is."""
     groups = WeighedGroups(recipe)
     groups.read(stored)
     return groups.told(whole)

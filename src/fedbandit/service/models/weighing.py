@@ -79,10 +79,12 @@ def weigh(
     *,
     ridge: float,
     trusted: Sequence[bool] | None = None,
+    sent: Sequence[GroupSum] | None = None,
 ) -> Weighed:
     """Return what to tell in place of ``theta``, the estimate from everything, ``whole``.
 
     ``trusted``: groups whose mass is theirs, however much it is: those that are not one agent's.
+    ``sent``: all of what groups sent, where only a share of it is in ``sums`` (``certainty``).
     Cost some systems of d equations, each put together from N matrices. Raises LinAlgError where
     numbers are too large for that.
     """
@@ -93,7 +95,7 @@ def weigh(
     groups = _Groups(whole, theta, sums, ridge=ridge, trusted=trusted or nobody)
     misfits = groups.misfits(theta)
     centre, median = groups.centre(misfits)
-    noise = groups.noise(centre)
+    noise = groups.noise(centre, sent or sums)
     limits = np.maximum(min(median, groups.median(misfits)), noise)
     told = groups.settled(centre, limits)
     misfits = groups.misfits(told)
@@ -122,7 +124,7 @@ class _Groups:
         trusted: Sequence[bool],
     ) -> None:
         self._whole, self._theta, self._sums, self._ridge = whole, theta, sums, ridge
-        held = np.array([each.diagonal for each in sums])
+        held = np.maximum(np.array([each.diagonal for each in sums]), 0.0)
         mass = held.sum(axis=1) + _TINY
         self._speak = mass > _SILENT * ridge
         self._mass, middle = mass, self.median(mass)
@@ -179,13 +181,13 @@ class _Groups:
             return np.array([each.times(theta) for each in self._sums])
         return np.asarray(self._dense @ theta + self._spread * theta)
 
-    def noise(self, theta: Array) -> Array:
+    def noise(self, theta: Array, sent: Sequence[GroupSum]) -> Array:
         """Return e of each group (N); 0 for all where too few tell of their rewards."""
-        told = np.array([each.rewards.count for each in self._sums])
-        squares = np.array([each.rewards.squares for each in self._sums])
+        told = np.array([each.rewards.count for each in sent])
+        squares = np.array([each.rewards.squares for each in sent])
         if not (squares > 0.0).any() or (told > 0).mean() <= 0.5:
             return np.zeros(len(self._sums))
-        explained = 2.0 * self._moments @ theta - self._explained(theta) @ theta
+        explained = np.array([(2.0 * each.moment - each.times(theta)) @ theta for each in sent])
         left = squares / np.maximum(told, 1) - explained / np.maximum(self._counts, 1.0)
         left = np.where(told > 0, np.maximum(left, 0.0), 0.0)
         some = np.sort(left[squares > 0.0])

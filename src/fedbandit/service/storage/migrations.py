@@ -17,7 +17,7 @@ from fedbandit.service.storage.deliveries import add_relaying
 from fedbandit.service.storage.past import add_past
 from fedbandit.service.storage.progress import add_progress
 
-SCHEMA: Final = 10
+SCHEMA: Final = 11
 _SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS models (
@@ -65,6 +65,10 @@ def _let_groups_be_sums(_session: Session) -> None:
     """9 to 10: groups may be sums, which earlier versions cannot read; the tables stay."""
 
 
+def _let_all_be_told(_session: Session) -> None:
+    """10 to 11: what agents are told may be a state, not just a moment; the tables stay."""
+
+
 MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
     3: _identify_by_what_decides,
     4: add_past,
@@ -73,6 +77,7 @@ MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
     7: add_relaying,
     8: _keep_shadows,
     9: _let_groups_be_sums,
+    10: _let_all_be_told,
 }
 
 

@@ -1,0 +1,179 @@
+"""How much of what groups of agents sent is told: a share of each direction, and no more.
+
+V = ridge I + sum of the G that groups sent. Where x^T V x is large, agents take what is known of x
+for certain and try it no more: one that claims to have tried what others have not, and that it paid
+nothing, keeps them from ever trying it. So of each G and its moment b only C = A G and A b are
+told, with
+
+    C <= share (ridge I + sum of all C)                                                     (1)
+
+in every direction (x^T C x for every x). With k lying groups the sum L of their C is at most
+k share (ridge I + H + L), H the sum of the honest ones'. So, whatever they sent, what is told is
+below
+
+    (ridge I + H) / (1 - k share).
+
+C is found in steps: with W = ridge I + sum of C, the eigenvalues of W^-1/2 C W^-1/2 above the share
+are cut to it, and W is made anew. A direction that fewer than 1 / share groups have seen is told as
+if next to nobody had. But members of a group are told all that their own group sent: of what they
+alone see they know as much as if they were alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.contract import Memory
+from fedbandit.core.memory.lossy.memory import LossyMemory
+from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
+from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.server import Server
+from fedbandit.service.models.sums import GroupSum, sum_of
+
+MOST_FEATURES: Final = 256
+"""For more it takes too long."""
+
+_SHARES = 2.0  # of the average group's: what one may have of a direction
+_FEWEST = 10.0  # groups that there are taken to be, so that the first ones are not the only ones
+_ENOUGH = 1.5  # times its share: as much is left to a group
+_STEPS = 12
+_TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Excess:
+    """What a group sent above its share: of V (d x d), and of the moment (d)."""
+
+    matrix: Array
+    moment: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fair:
+    """The sums of groups and of everything, as far as they are told; theta, the estimate by them.
+
+    ``excess``: what was too much, by place in ``sums``. ``told`` is ridge I + sum of C (d x d),
+    None where the sums are not matrices.
+    """
+
+    whole: GroupSum
+    theta: Array
+    sums: Sequence[GroupSum]
+    excess: dict[int, Excess]
+    told: Array | None = None
+
+
+def fair(
+    memory: Memory, server: Server, sums: Sequence[GroupSum], *, trusted: Sequence[bool]
+) -> Fair:
+    """Return what of the sums is told. ``trusted``: those that may have more than their share.
+
+    Cost O(N d^3), and for each of those that are cut again with each step. Raises LinAlgError where
+    numbers are too large.
+    """
+    whole, ridge = sum_of(memory, server.statistics), memory.ridge
+    if not sums or sums[0].matrix is None or len(whole.moment) > MOST_FEATURES:
+        return Fair(whole, server.theta, sums, {})
+    weight = server.summary.weight if isinstance(memory, LossyMemory) and memory.corrected else 1.0
+    seen = np.array([weight * each.square + np.diag(each.diagonal_of_v) for each in sums])
+    speaking = float(np.count_nonzero(np.trace(seen, axis1=1, axis2=2) > 0.0))
+    kept = shares_kept(seen, ridge=ridge, share=_SHARES / max(speaking, _FEWEST), trusted=trusted)
+    told, excess, left = ridge * np.eye(len(whole.moment)) + seen.sum(axis=0), {}, list(sums)
+    matrix, moment = whole.square + np.diag(whole.spread), whole.moment
+    for place, share in kept.items():
+        each = sums[place]
+        sent = each.square + np.diag(each.spread)
+        left[place] = replace(
+            each,
+            matrix=share @ sent,
+            rows=each.rows[:0],
+            spread=np.zeros_like(moment),
+            moment=share @ each.moment,
+        )
+        excess[place] = Excess(_symmetric(seen[place] - share @ seen[place]), np.zeros(0))
+        excess[place] = replace(excess[place], moment=each.moment - left[place].moment)
+        told = told - excess[place].matrix
+        matrix, moment = matrix - sent + left[place].square, moment - excess[place].moment
+    if not kept:
+        return Fair(whole, server.theta, sums, {}, told)
+    spread = np.zeros_like(moment)
+    rest = replace(whole, matrix=matrix, rows=whole.rows[:0], spread=spread, moment=moment)
+    theta = np.asarray(np.linalg.solve(matrix + ridge * np.eye(len(moment)), moment))
+    return Fair(rest, theta, left, excess, told)
+
+
+def shares_kept(
+    sums: Array, *, ridge: float, share: float, trusted: Sequence[bool]
+) -> dict[int, Array]:
+    """Return A of those of ``sums`` G (N x d x d) that have more than their share."""
+    told, one = sums.copy(), np.eye(sums.shape[1])
+    left = np.flatnonzero(~np.asarray(trusted, dtype=bool))
+    kept = np.zeros((0, *one.shape))
+    for step in range(_STEPS):
+        root = np.linalg.cholesky(ridge * one + told.sum(axis=0))
+        inverse = np.linalg.inv(root)
+        held = inverse @ told[left] @ inverse.T
+        over = np.linalg.eigvalsh(held)[:, -1] > _ENOUGH * share
+        if step == 0:
+            left, held, kept = left[over], held[over], np.tile(one, (int(over.sum()), 1, 1))
+        if not over.any():
+            break
+        values, vectors = np.linalg.eigh(held)
+        scales = (share / np.maximum(values, share))[:, None, :]
+        turned, back = root @ vectors, vectors.transpose(0, 2, 1)
+        kept = (turned * scales) @ back @ inverse @ kept
+        told[left] = (turned * (values[:, None, :] * scales)) @ turned.transpose(0, 2, 1)
+    return dict(zip(left.tolist(), kept, strict=True))
+
+
+def lessened(memory: Any, summary: Any, less: Array, told: Array) -> Any:
+    """Return the summary of a server without ``less`` of V; ``told`` is what V is then (d x d).
+
+    A sketch is made anew from that: what merging has shed cannot be told apart by group. Cost
+    O(d^3).
+    """
+    match summary:
+        case Gram():
+            return Gram(_positive(summary.matrix - less), summary.shed)
+        case LossyGram() | LossyRows():
+            rows = (
+                summary.matrix
+                if isinstance(summary, LossyGram)
+                else (summary.rows.T @ summary.rows)
+            )
+            whole = summary.weight * rows + np.diag(summary.bound)
+            shares = 1.0 - less.diagonal() / np.maximum(whole.diagonal(), _TINY)
+            bound = summary.bound * np.clip(shares, 0.0, 1.0)
+            lost = summary.lost * float(bound.sum()) / max(float(summary.bound.sum()), _TINY)
+            kept = _positive((whole - less - np.diag(bound)) / summary.weight)
+            if isinstance(summary, LossyGram):
+                return LossyGram(kept, bound, lost, summary.weight)
+            return LossyRows(_longest(kept, len(summary.rows))[0], bound, lost, summary.weight)
+        case Sketch():
+            rows, shed = _longest(told - memory.ridge * np.eye(len(told)), summary.size - 1)
+            smaller = summary.scaled(min(1.0, shed / max(summary.shed, _TINY)))
+            shed = shed if memory.compensated else summary.shed
+            return Sketch(rows, shed, summary.size, smaller.lost)
+    raise TypeError(f"no less of a {type(summary).__name__}")
+
+
+def _symmetric(matrix: Array) -> Array:
+    return np.asarray((matrix + matrix.T) / 2.0)
+
+
+def _positive(matrix: Array) -> Array:
+    """Return the matrix with its negative eigenvalues at 0."""
+    values, vectors = np.linalg.eigh(matrix)
+    return _symmetric((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def _longest(matrix: Array, most: int) -> tuple[Array, float]:
+    """Return at most so many orthogonal rows S, and s: matrix <= S^T S + s I."""
+    values, vectors = np.linalg.eigh(matrix)
+    rest = max(float(values[-most - 1]), 0.0) if most < len(values) else 0.0
+    kept = values[-most:] > rest
+    squares = values[-most:][kept] - rest
+    return np.sqrt(squares)[:, None] * vectors.T[-most:][kept], rest
