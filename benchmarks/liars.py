@@ -33,10 +33,10 @@ from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.bookkeeping.quotas import mass_of
-from fedbandit.service.models.groups import group_of
+from fedbandit.service.groups.membership import group_of
+from fedbandit.service.groups.telling import as_told, told_moment
+from fedbandit.service.groups.weighed import WeighedGroups
 from fedbandit.service.models.model import Served, new_model
-from fedbandit.service.models.telling import as_told, told_moment
-from fedbandit.service.models.weighed import WeighedGroups
 from fedbandit.service.validation.influence import restrained
 from fedbandit.service.validation.upload import check_sync
 from fedbandit.worlds import Synthetic

@@ -19,8 +19,9 @@ with atheris.instrument_imports(include=["fedbandit.wire", "fedbandit.service"])
     import fedbandit as fb
     from fedbandit import wire
     from fedbandit.errors import InvalidMessage
+    from fedbandit.service.bookkeeping.recipes import server_at
     from fedbandit.service.merging.merge import merge
-    from fedbandit.service.models.model import Served, new_model, server_at
+    from fedbandit.service.models.model import Served, new_model
     from fedbandit.service.refusal import Refusal
     from fedbandit.service.validation.upload import check_sync
 

@@ -14,7 +14,8 @@ from typing import Final
 from fedbandit.service.board.doubts import doubts_view
 from fedbandit.service.board.savings import savings_of
 from fedbandit.service.bookkeeping.progress import NO_PROGRESS
-from fedbandit.service.models.model import recipe_of, server_at
+from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.models.model import recipe_of
 from fedbandit.service.models.shadows import fleet_shadow
 from fedbandit.service.storage.contract import Model, Store
 

@@ -25,8 +25,8 @@ from starlette.testclient import TestClient
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.memory.triangle import Triangle
+from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.http.openapi import DESCRIPTION
-from fedbandit.service.models.model import server_at
 from tests.service.made_uploads import GRAM, RECIPE, TRIANGLE, merged, sync_for
 from tests.service.running import (
     BODY,

@@ -14,8 +14,9 @@ from fedbandit.client.state.learner import Learner
 from fedbandit.core.memory.narrow import WIDTHS, Width
 from fedbandit.core.memory.sketch_memory import Estimate
 from fedbandit.core.memory.triangle import GRAM_WIRES, GramWire
+from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.merging.merge import merge
-from fedbandit.service.models.model import Served, new_model, server_at
+from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.validation.upload import check_sync
 from tests.service.merging.at_the_limits import COORDINATES, drawn
 

@@ -16,9 +16,10 @@ from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
 from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.triangle import triangle_of
 from fedbandit.errors import InvalidMessage
+from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.merging.batch import StoreMerger
 from fedbandit.service.merging.sync import Answer, ModelRef, SyncRequest
-from fedbandit.service.models.model import Served, new_model, server_at
+from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.storage.opening import open_store
 from fedbandit.service.validation.influence import restrained
 from fedbandit.service.validation.upload import check_sync

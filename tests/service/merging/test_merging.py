@@ -14,10 +14,11 @@ from fedbandit.core.memory.contract import Summary
 from fedbandit.core.memory.summary import sketch_of
 from fedbandit.core.memory.triangle import Triangle
 from fedbandit.errors import InvalidMessage
+from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.merging.commit import CheckedSync, Committer
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer
-from fedbandit.service.models.model import Served, server_at
+from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.storage.contract import Archive, Store
 from fedbandit.service.storage.opening import open_store

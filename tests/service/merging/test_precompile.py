@@ -18,7 +18,8 @@ from fedbandit import wire
 from fedbandit.core.kernels.compiler import COMPILES, Kernel
 from fedbandit.service.validation.upload import check_sync
 from fedbandit.service.merging.merge import merge
-from fedbandit.service.models.model import Served, new_model, server_at
+from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.merging.precompile import precompile
 
 def compiled():

@@ -17,11 +17,12 @@ from fedbandit.core.memory.lossy.summary import LossyGram
 from fedbandit.errors import DataError, UnknownName
 from fedbandit.service.bookkeeping.history import LOOSE, History, Snapshot, superfluous
 from fedbandit.service.bookkeeping.quotas import Quotas
+from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.merging.commit import CheckedSync, Committer
 from fedbandit.service.merging.sync import Answer, Outcome
 from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive
-from fedbandit.service.models.model import Served, new_model, recipe_of, server_at
+from fedbandit.service.models.model import Served, new_model, recipe_of
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.storage.contract import Locked
 from tests.testing.memory_store import MemoryStore, Place

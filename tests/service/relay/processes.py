@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 import fedbandit as fb
 from fedbandit.client import ConnectedAgent
-from fedbandit.service.models.model import DEFAULT_LIMITS, server_at
+from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.models.model import DEFAULT_LIMITS
 from fedbandit.service.relay.relayed import read_relayed
 from fedbandit.service.storage.opening import open_store
 from tests.service.running import Process, make_model, make_token, start

@@ -18,10 +18,11 @@ from fedbandit.client.delivery.delivery import Delivery
 from fedbandit.client.state.learner import Learner
 from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.errors import Refused, Unreachable
+from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.merging.batch import StoreMerger
 from fedbandit.service.merging.sync import ModelRef, SyncRequest
-from fedbandit.service.models.model import Served, new_model, server_at
+from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.relay.relayed import Relayed, read_relayed
 from fedbandit.service.relay.sender import RelaySender

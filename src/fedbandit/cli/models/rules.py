@@ -129,7 +129,7 @@ def history_from(arguments: Namespace, history: "History") -> "History":
 
 def advice(limits: "Limits", quotas: "Quotas", *, agents: int, groups: int) -> list[str]:
     """Return what to set where agents are not one's own, a line each."""
-    from fedbandit.service.models.groups import ADVISED_GROUPS, FEWEST_AGENTS
+    from fedbandit.service.groups.membership import ADVISED_GROUPS, FEWEST_AGENTS
     from fedbandit.service.models.model import DEFAULT_LIMITS
 
     said = []

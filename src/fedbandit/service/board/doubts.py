@@ -1,12 +1,12 @@
-"""Groups of agents that contradict the others, and so count less (``models.weighing``)."""
+"""Groups of agents that contradict the others, and so count less (``groups.weighing``)."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
-from fedbandit.service.models.groups import group_at
-from fedbandit.service.models.weighed import doubted_agents
+from fedbandit.service.groups.membership import group_at
+from fedbandit.service.groups.weighed import doubted_agents
 from fedbandit.service.storage.contract import Model, Store
 
 _NAMED = 20

@@ -25,7 +25,8 @@ from fedbandit.service.bookkeeping.progress import (
     start_of,
     summed,
 )
-from fedbandit.service.models.model import recipe_of, server_at
+from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.models.model import recipe_of
 from fedbandit.service.storage.contract import Model, Store
 
 Range = Literal["hour", "day", "month", "all"]

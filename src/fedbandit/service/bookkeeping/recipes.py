@@ -1,4 +1,4 @@
-"""Recipes as a store keeps them: a name, parameters as JSON, and a fingerprint."""
+"""Recipes as a store keeps them, a name, parameters as JSON and a fingerprint; and their states."""
 
 import json
 
@@ -6,7 +6,8 @@ from fedbandit import wire
 from fedbandit.core.algorithms.catalogue import RECIPES
 from fedbandit.core.identity import is_of_version_1
 from fedbandit.core.recipe import Recipe
-from fedbandit.errors import InvalidState
+from fedbandit.core.server import Server
+from fedbandit.errors import InvalidMessage, InvalidState, complaint
 
 
 def stored_recipe(name: str, params: bytes) -> Recipe:
@@ -31,3 +32,20 @@ def current_fingerprint(name: str, params: bytes, fingerprint: str) -> str:
         return fingerprint
     known = is_of_version_1(recipe) and fingerprint == wire.fingerprint(recipe, format=1)
     return wire.fingerprint(recipe) if known else fingerprint
+
+
+def server_at(recipe: Recipe, state: bytes) -> Server:
+    """Return the server that stored bytes are the state of; it goes on bit for bit."""
+    server = recipe.server()
+    try:
+        download = wire.decode_download(state)
+        recipe.parts.memory.check(download.statistics)
+    except InvalidMessage as error:
+        raise InvalidState(_broken_state(str(error))) from error
+    server.adopt(recipe.parts.memory.opened(download.statistics), version=download.version)
+    return server
+
+
+def _broken_state(got: str) -> str:
+    fix = "Restore a backup."
+    return complaint("stored state", got=got, expected="a download of its recipe", fix=fix)

@@ -23,14 +23,15 @@ from fedbandit.service.bookkeeping.quotas import (
     exceeded_share,
     mass_of,
 )
+from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.groups.membership import group_of, key_of
+from fedbandit.service.groups.telling import as_told, told_moment
+from fedbandit.service.groups.weighed import WeighedGroups
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
-from fedbandit.service.models.groups import group_of, key_of
-from fedbandit.service.models.model import Served, server_at
+from fedbandit.service.models.model import Served
 from fedbandit.service.models.parts import keep_parts
-from fedbandit.service.models.telling import as_told, told_moment
 from fedbandit.service.models.undo import keep_snapshot, opened_groups
-from fedbandit.service.models.weighed import WeighedGroups
 from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
 from fedbandit.service.relay.relayed import Relayed, read_relayed
 from fedbandit.service.storage.contract import Locked, Model, Store

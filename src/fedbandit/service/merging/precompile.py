@@ -9,8 +9,9 @@ from fedbandit.core.memory.lossy.summary import LossyRows
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.messages import Upload
 from fedbandit.core.statistics import Statistics
+from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.merging.merge import merge
-from fedbandit.service.models.model import Served, new_model, server_at
+from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.validation.upload import check_sync
 
 

@@ -22,13 +22,9 @@ from fedbandit.service.bookkeeping.quotas import (
     Spent,
     check_quotas,
 )
-from fedbandit.service.bookkeeping.recipes import current_fingerprint
-from fedbandit.service.models.groups import check_groups
-from fedbandit.service.models.model import (
-    new_incarnation,
-    recipe_of,
-    server_at,
-)
+from fedbandit.service.bookkeeping.recipes import current_fingerprint, server_at
+from fedbandit.service.groups.membership import check_groups
+from fedbandit.service.models.model import new_incarnation, recipe_of
 from fedbandit.service.storage.contract import Archive, Model, Relaying, Token
 from fedbandit.terms import check_limits, check_name
 from fedbandit.wire import Limits, ShadowSums

@@ -8,8 +8,9 @@ from hashlib import sha256
 
 from fedbandit import wire
 from fedbandit.core.messages import Download
-from fedbandit.service.models.model import Served, server_at
-from fedbandit.service.models.telling import as_told
+from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.groups.telling import as_told
+from fedbandit.service.models.model import Served
 
 
 class Downloads:

@@ -15,16 +15,14 @@ from fedbandit.core.memory.contract import Sent
 from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.summary import Sketch
 from fedbandit.core.recipe import Recipe
-from fedbandit.core.server import Server
 from fedbandit.errors import (
-    InvalidMessage,
     InvalidState,
     complaint,
 )
 from fedbandit.service.bookkeeping.history import HOURLY, History, check_history
 from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas, check_quotas
 from fedbandit.service.bookkeeping.recipes import stored_recipe
-from fedbandit.service.models.groups import check_groups
+from fedbandit.service.groups.membership import check_groups
 from fedbandit.service.storage.contract import Model
 from fedbandit.terms import check_limits, check_name, check_served
 from fedbandit.wire import Limits
@@ -46,7 +44,7 @@ def new_model(
 ) -> tuple[Model, bytes]:
     """Return a model that has merged nothing yet, and its state.
 
-    ``groups`` of agents, so that few liars do not sway it (``models.weighing``): 0 for none. Not
+    ``groups`` of agents, so that few liars do not sway it (``groups.weighing``): 0 for none. Not
     ``weighed``: agents are told the median of the groups' estimates, as in models of before.
     """
     check_name("model", name)
@@ -85,18 +83,6 @@ def recipe_of(model: Model) -> Recipe:
         who = f"fingerprint of model {model.name!r}"
         raise InvalidState(complaint(who, got=got, expected=expected, fix=fix))
     return recipe
-
-
-def server_at(recipe: Recipe, state: bytes) -> Server:
-    """Return the server that stored bytes are the state of; it goes on bit for bit."""
-    server = recipe.server()
-    try:
-        download = wire.decode_download(state)
-        recipe.parts.memory.check(download.statistics)
-    except InvalidMessage as error:
-        raise InvalidState(_broken_state(str(error))) from error
-    server.adopt(recipe.parts.memory.opened(download.statistics), version=download.version)
-    return server
 
 
 @dataclass(frozen=True)
@@ -143,8 +129,3 @@ class Served:
             return rows + d * (rows * number + 2 * wire.WIDTH) + _ENVELOPE
         rows = self.empty.size - 1 if isinstance(self.empty, Sketch) else d
         return wire.WIDTH * d * (rows + 1) + _ENVELOPE
-
-
-def _broken_state(got: str) -> str:
-    fix = "Restore a backup."
-    return complaint("stored state", got=got, expected="a download of its recipe", fix=fix)

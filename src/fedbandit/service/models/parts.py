@@ -21,8 +21,8 @@ from fedbandit.core.statistics import Base, Statistics
 from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.bookkeeping.history import LOOSE, Part, groups
-from fedbandit.service.models.groups import MOST_GROUPS
-from fedbandit.service.models.sums import rows_of
+from fedbandit.service.groups.membership import MOST_GROUPS
+from fedbandit.service.groups.sums import rows_of
 from fedbandit.service.storage.contract import Locked
 
 WHOLE: Final = -1

@@ -29,8 +29,17 @@ from fedbandit.service.bookkeeping.history import (
     superfluous,
 )
 from fedbandit.service.bookkeeping.quotas import NOTHING_SPENT, mass_of, share_left
-from fedbandit.service.models.groups import check_groups, closed_key, group_of, is_closed, key_of
-from fedbandit.service.models.model import recipe_of, server_at
+from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.groups.membership import (
+    check_groups,
+    closed_key,
+    group_of,
+    is_closed,
+    key_of,
+)
+from fedbandit.service.groups.telling import told_moment
+from fedbandit.service.groups.weighed import closed, summed, sums_of_states, told_of
+from fedbandit.service.models.model import recipe_of
 from fedbandit.service.models.parts import (
     WHOLE,
     began,
@@ -39,8 +48,6 @@ from fedbandit.service.models.parts import (
     unattributed,
     unattributed_names,
 )
-from fedbandit.service.models.telling import told_moment
-from fedbandit.service.models.weighed import closed, summed, sums_of_states, told_of
 from fedbandit.service.storage.contract import Locked
 
 _FIRST = key_of(1, 0)  # keys of sums begin here; below it are states of groups of before

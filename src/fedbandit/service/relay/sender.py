@@ -17,7 +17,7 @@ from fedbandit.core.messages import Download
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.errors import InvalidMessage, Refused
-from fedbandit.service.models.model import server_at
+from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.models.shadows import told_above
 from fedbandit.service.relay.relayed import Relayed, read_relayed
 from fedbandit.service.storage.contract import Locked, Store

@@ -28,7 +28,7 @@ class Model:
     trace of V, but for those of agents that were forgotten. ``snapshot`` is when the last one was
     taken. ``groups`` is the number of groups of agents, 0 for none, and ``told`` the moment that
     agents are told with them, as float64; empty if it is the state's own. ``weighed``: the groups
-    are weighed (``models.weighing``); else agents are told the median of their estimates.
+    are weighed (``groups.weighing``); else agents are told the median of their estimates.
     ``relays`` is how many levels of relays may be between its agents and this coordinator.
     """
 

@@ -11,11 +11,11 @@ from fedbandit import wire
 from fedbandit.core.statistics import Base
 from fedbandit.errors import InvalidParameter
 from fedbandit.service.bookkeeping.history import History
+from fedbandit.service.groups.membership import check_groups, group_of
+from fedbandit.service.groups.telling import as_told, geometric_median, told_moment
 from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive
-from fedbandit.service.models.groups import check_groups, group_of
 from fedbandit.service.models.model import new_model
-from fedbandit.service.models.telling import as_told, geometric_median, told_moment
 from fedbandit.service.storage.opening import open_store
 from tests.service.running import client_of, post, state_path
 

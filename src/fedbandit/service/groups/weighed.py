@@ -27,12 +27,12 @@ from fedbandit.core.memory.contract import Memory
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Statistics
-from fedbandit.service.models.certainty import Excess, Fair, fair, lessened
-from fedbandit.service.models.groups import closed_key, group_at, group_of, key_of
-from fedbandit.service.models.model import server_at
-from fedbandit.service.models.sums import GroupSum, nothing, packed, sum_of, unpacked
-from fedbandit.service.models.telling import moment_for
-from fedbandit.service.models.weighing import Weighed, weigh
+from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.groups.certainty import Excess, Fair, fair, lessened
+from fedbandit.service.groups.membership import closed_key, group_at, group_of, key_of
+from fedbandit.service.groups.sums import GroupSum, nothing, packed, sum_of, unpacked
+from fedbandit.service.groups.telling import moment_for
+from fedbandit.service.groups.weighing import Weighed, weigh
 from fedbandit.service.storage.contract import Model
 
 _MOVED = 0.1
@@ -114,7 +114,7 @@ class WeighedGroups:
         return bool(pull @ (pull / self._found.metric) <= _MOVED * self._found.typical)
 
     def told(self, whole: Server) -> bytes:
-        """Return what agents are told, see ``groups.as_told``; empty for the whole as it is."""
+        """Return what agents are told, see ``telling.as_told``; empty for the whole as it is."""
         away, everything = whole.theta - self._at, sum_of(self._memory, whole.statistics)
         pull = everything.times(away) + self._memory.ridge * away
         if not (self._is_small(pull) and self._learned <= _LEARNED):

@@ -24,7 +24,7 @@ from fedbandit.core.memory.summary import Gram
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base
-from fedbandit.service.models.model import server_at
+from fedbandit.service.bookkeeping.recipes import server_at
 
 _STEPS: Final = 50
 _NEAR: Final = 1e-9  # a point this near, relative to the spread, is the median

@@ -14,13 +14,14 @@ from fedbandit.cli import main
 from fedbandit.errors import DataError
 from fedbandit.service.board.views import model_view
 from fedbandit.service.bookkeeping.history import History
+from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.groups.membership import group_of
+from fedbandit.service.groups.sums import sum_of, unpacked
+from fedbandit.service.groups.weighed import WeighedGroups, summed, sums_of_states
 from fedbandit.service.metrics import measured
 from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive
-from fedbandit.service.models.groups import group_of
-from fedbandit.service.models.model import new_model, server_at
-from fedbandit.service.models.sums import sum_of, unpacked
-from fedbandit.service.models.weighed import WeighedGroups, summed, sums_of_states
+from fedbandit.service.models.model import new_model
 from fedbandit.service.relay.upstream import begin
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_store

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose
 import fedbandit as fb
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.statistics import Rewards
-from fedbandit.service.models.sums import ROWS, GroupSum, nothing, packed, sum_of, unpacked
-from fedbandit.service.models.telling import moment_for
-from fedbandit.service.models.weighing import Weighed, weigh
+from fedbandit.service.groups.sums import ROWS, GroupSum, nothing, packed, sum_of, unpacked
+from fedbandit.service.groups.telling import moment_for
+from fedbandit.service.groups.weighing import Weighed, weigh
 
 RIDGE = 1.0
 RECIPES = {

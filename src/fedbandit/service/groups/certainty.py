@@ -31,7 +31,7 @@ from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.server import Server
-from fedbandit.service.models.sums import GroupSum, sum_of
+from fedbandit.service.groups.sums import GroupSum, sum_of
 
 MOST_FEATURES: Final = 256
 """For more it takes too long."""

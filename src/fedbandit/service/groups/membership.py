@@ -1,7 +1,7 @@
 """Groups of agents, for a model that few liars must not sway: how many, and who is in which.
 
 What agents send is merged into the whole, as ever, and into the sum of the sender's group as well.
-What agents are told is found from these sums (``models.weighed``).
+What agents are told is found from these sums (``groups.weighed``).
 
 Which group an agent is in depends on its name and on when the model was made, so that it cannot be
 chosen from outside.

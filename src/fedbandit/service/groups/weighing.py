@@ -43,8 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.service.models.groups import FEWEST_GROUPS
-from fedbandit.service.models.sums import GroupSum
+from fedbandit.service.groups.membership import FEWEST_GROUPS
+from fedbandit.service.groups.sums import GroupSum
 
 _Z = 5.0  # deviations beyond which a group is named: some 24 groups are looked at many times
 _ENOUGH = 1.5  # observations for each feature, without those of heavy groups, to find a centre
