@@ -96,7 +96,7 @@ def _row(each: "Weight", then: "Weight | None") -> tuple[str, ...]:
 
 def _base(recipe: "Recipe", state: bytes) -> "Base":
     from fedbandit.core.statistics import Base
-    from fedbandit.service.models.model import server_at
+    from fedbandit.service.bookkeeping.recipes import server_at
 
     return Base(server_at(recipe, state).statistics, recipe.parts.memory)
 
