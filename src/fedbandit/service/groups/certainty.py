@@ -13,10 +13,11 @@ below
 
     (ridge I + H) / (1 - k share).
 
-C is found in steps: with W = ridge I + sum of C, the eigenvalues of W^-1/2 C W^-1/2 above the share
-are cut to it, and W is made anew. A direction that fewer than 1 / share groups have seen is told as
-if next to nobody had. But members of a group are told all that their own group sent: of what they
-alone see they know as much as if they were alone.
+C is found in steps from C = G on: with W = ridge I + sum of C, the eigenvalues of W^-1/2 C W^-1/2
+that are above the share are cut to what it is beside the other groups', and W is made anew. A
+direction that fewer than 1 / share groups have seen is told as if next to nobody had. But members
+of a group are told all that their own group sent: of what they alone see they know as much as if
+they were alone.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from fedbandit.core.memory.contract import Memory
 from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.service.groups.sums import GroupSum, sum_of
 
@@ -39,7 +41,7 @@ MOST_FEATURES: Final = 256
 _SHARES = 2.0  # of the average group's: what one may have of a direction
 _FEWEST = 10.0  # groups that there are taken to be, so that the first ones are not the only ones
 _ENOUGH = 1.5  # times its share: as much is left to a group
-_STEPS = 12
+_STEPS = 24
 _TINY = 1e-300
 
 
@@ -49,6 +51,10 @@ class Excess:
 
     matrix: Array
     moment: Array
+
+    def scaled(self, share: float) -> "Excess":
+        """Return a share of it."""
+        return Excess(share * self.matrix, share * self.moment)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,56 +114,79 @@ def fair(
 def shares_kept(
     sums: Array, *, ridge: float, share: float, trusted: Sequence[bool]
 ) -> dict[int, Array]:
-    """Return A of those of ``sums`` G (N x d x d) that have more than their share."""
+    """Return A of those of ``sums`` G (N x d x d) that have more than their share.
+
+    What k groups alone have of a direction falls to k share of it with each step.
+    """
     told, one = sums.copy(), np.eye(sums.shape[1])
-    left = np.flatnonzero(~np.asarray(trusted, dtype=bool))
-    kept = np.zeros((0, *one.shape))
-    for step in range(_STEPS):
+    everybody = np.flatnonzero(~np.asarray(trusted, dtype=bool))
+    looked_at, kept = everybody, dict[int, Array]()
+    for _ in range(_STEPS):
         root = np.linalg.cholesky(ridge * one + told.sum(axis=0))
         inverse = np.linalg.inv(root)
-        held = inverse @ told[left] @ inverse.T
+        held = inverse @ told[looked_at] @ inverse.T
         over = np.linalg.eigvalsh(held)[:, -1] > _ENOUGH * share
-        if step == 0:
-            left, held, kept = left[over], held[over], np.tile(one, (int(over.sum()), 1, 1))
         if not over.any():
-            break
-        values, vectors = np.linalg.eigh(held)
-        scales = (share / np.maximum(values, share))[:, None, :]
-        turned, back = root @ vectors, vectors.transpose(0, 2, 1)
-        kept = (turned * scales) @ back @ inverse @ kept
-        told[left] = (turned * (values[:, None, :] * scales)) @ turned.transpose(0, 2, 1)
-    return dict(zip(left.tolist(), kept, strict=True))
+            if looked_at is everybody:
+                break
+            looked_at = everybody  # what was cut may leave others with more than their share
+            continue
+        looked_at = looked_at[over]
+        values, vectors = np.linalg.eigh(held[over])
+        scales = np.minimum(1.0, _allowed(values, share) / np.maximum(values, share))[:, None, :]
+        turned = root @ vectors
+        parts = (turned * scales) @ vectors.transpose(0, 2, 1) @ inverse
+        for place, part in zip(looked_at.tolist(), parts, strict=True):
+            kept[place] = part @ kept[place] if place in kept else part
+        told[looked_at] = (turned * (values[:, None, :] * scales)) @ turned.transpose(0, 2, 1)
+    return kept
 
 
-def lessened(memory: Any, summary: Any, less: Array, told: Array) -> Any:
-    """Return the summary of a server without ``less`` of V; ``told`` is what V is then (d x d).
+def _allowed(values: Array, share: float) -> Array:
+    """Return what a group may have where it has these parts of all: its share, beside the others'.
 
-    A sketch is made anew from that: what merging has shed cannot be told apart by group. Cost
-    O(d^3).
+    Of those that have more than their share; more than the part itself for the others.
     """
+    rest = np.maximum(1.0 - values, 0.0) * (share / (1.0 - share))
+    return np.asarray(np.where(values > share, rest, share))
+
+
+def lessened(recipe: Recipe, whole: Server, less: Array, told: Array) -> Server:
+    """Return a server without ``less`` of the whole's V; ``told`` is what V is then (d x d).
+
+    Its moment is the whole's. Cost O(d^3).
+    """
+    summary = _lessened(recipe.parts.memory, whole.summary, less, told)
+    server = recipe.server()
+    server.adopt(replace(whole.statistics, summary=summary), version=whole.version)
+    return server
+
+
+def _lessened(memory: Any, summary: Any, less: Array, told: Array) -> Any:
     match summary:
         case Gram():
             return Gram(_positive(summary.matrix - less), summary.shed)
-        case LossyGram() | LossyRows():
-            rows = (
-                summary.matrix
-                if isinstance(summary, LossyGram)
-                else (summary.rows.T @ summary.rows)
-            )
-            whole = summary.weight * rows + np.diag(summary.bound)
-            shares = 1.0 - less.diagonal() / np.maximum(whole.diagonal(), _TINY)
-            bound = summary.bound * np.clip(shares, 0.0, 1.0)
-            lost = summary.lost * float(bound.sum()) / max(float(summary.bound.sum()), _TINY)
-            kept = _positive((whole - less - np.diag(bound)) / summary.weight)
-            if isinstance(summary, LossyGram):
-                return LossyGram(kept, bound, lost, summary.weight)
+        case LossyGram():
+            kept, bound, lost = _lossy(summary, summary.matrix, less)
+            return LossyGram(kept, bound, lost, summary.weight)
+        case LossyRows():
+            kept, bound, lost = _lossy(summary, summary.rows.T @ summary.rows, less)
             return LossyRows(_longest(kept, len(summary.rows))[0], bound, lost, summary.weight)
-        case Sketch():
+        case Sketch():  # made anew: what merging has shed cannot be told apart by group
             rows, shed = _longest(told - memory.ridge * np.eye(len(told)), summary.size - 1)
             smaller = summary.scaled(min(1.0, shed / max(summary.shed, _TINY)))
             shed = shed if memory.compensated else summary.shed
             return Sketch(rows, shed, summary.size, smaller.lost)
     raise TypeError(f"no less of a {type(summary).__name__}")
+
+
+def _lossy(summary: LossyGram | LossyRows, rows: Array, less: Array) -> tuple[Array, Array, float]:
+    """Return S^T S, bound and lost: of what a coordinate has less, its bound has its part."""
+    whole = summary.weight * rows + np.diag(summary.bound)
+    shares = 1.0 - less.diagonal() / np.maximum(whole.diagonal(), _TINY)
+    bound = summary.bound * np.clip(shares, 0.0, 1.0)
+    lost = summary.lost * float(bound.sum()) / max(float(summary.bound.sum()), _TINY)
+    return _positive((whole - less - np.diag(bound)) / summary.weight), bound, lost
 
 
 def _symmetric(matrix: Array) -> Array:

@@ -36,6 +36,7 @@ from fedbandit.service.groups.weighing import Weighed, weigh
 from fedbandit.service.storage.contract import Model
 
 _MOVED = 0.1
+_DISPUTED = 5.0  # from a weight of one of these on, a group is told all that it sent itself
 _LEARNED = 1.0  # tr V^-1 G of what has come since groups were weighed
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
 _BUSY, _SAVED = 0.1, 1.0  # the share of time that weighing takes; seconds of it that are saved up
@@ -64,7 +65,8 @@ class WeighedGroups:
         """Know nothing of what was found."""
         self._found, self._at = _unknown(self._memory), self._memory.empty().moment
         self._fair: Fair | None = None
-        self._excess: dict[int, Excess] = {}
+        self._own: dict[int, Excess] = {}  # what members of a group are told beside
+        self._less = np.zeros(0)  # what of V nobody else is
         self._known: Array | None = None  # the inverse of V as it was told
         self._learned = 0.0
 
@@ -128,7 +130,7 @@ class WeighedGroups:
 
     def knows_more(self, number: int) -> bool:
         """Say whether the members of a group are told more than others: what they sent."""
-        return number in self._excess
+        return number in self._own
 
     def told_to(self, whole: Server, number: int) -> bytes:
         """Return what the members of such a group are told."""
@@ -136,25 +138,21 @@ class WeighedGroups:
 
     def _telling(self, whole: Server, number: int | None = None) -> bytes:
         """Return what is told by what was found last."""
-        theta, fair = self._found.theta, self._fair
-        if fair is None or (theta is None and not self._excess):
+        fair = self._fair
+        if fair is None or (self._found.theta is None and not self._own):
             return b""
-        theta = fair.theta if theta is None else theta
-        if not self._excess:
+        theta = fair.theta if self._found.theta is None else self._found.theta
+        if not self._own or fair.told is None:
             told = moment_for(self._recipe, whole, theta)
             return told.astype("<f8").tobytes() if np.isfinite(told).all() else b""
-        assert fair.told is not None
-        less, seen = np.sum([each.matrix for each in self._excess.values()], axis=0), fair.told
-        server = self._recipe.server()
-        summary = lessened(self._memory, whole.summary, less, seen)
-        server.adopt(replace(whole.statistics, summary=summary), version=whole.version)
-        told = moment_for(self._recipe, server, theta)
+        part = lessened(self._recipe, whole, self._less, fair.told)
+        told = moment_for(self._recipe, part, theta)
         if number is not None:
-            own = self._excess[number]
-            told = told + own.moment
-            summary = lessened(self._memory, whole.summary, less - own.matrix, seen + own.matrix)
-        server.adopt(replace(whole.statistics, summary=summary, moment=told), version=whole.version)
-        return wire.encode(server.whole()) if np.isfinite(told).all() else b""
+            own = self._own[number]
+            less, seen = self._less - own.matrix, fair.told + own.matrix
+            part, told = lessened(self._recipe, whole, less, seen), told + own.moment
+        part.adopt(replace(part.statistics, moment=told), version=whole.version)
+        return wire.encode(part.whole()) if np.isfinite(told).all() else b""
 
     def found(self, whole: Server) -> Weighed:
         """Weigh the groups; where numbers are too large for that, what was found before stands."""
@@ -176,7 +174,10 @@ class WeighedGroups:
         except np.linalg.LinAlgError:
             return self._found
         self._found, self._at, self._fair, self._known = found, whole.theta, part, known
-        self._excess, self._learned = {keys[n]: each for n, each in part.excess.items()}, 0.0
+        told = np.minimum(1.0, _DISPUTED * found.weights).tolist()
+        self._less = sum((each.matrix for each in part.excess.values()), np.zeros(1))
+        self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in part.excess.items()}
+        self._learned = 0.0
         return found
 
     def doubted(self, whole: Server) -> dict[int, float]:
