@@ -20,7 +20,7 @@ of a group are told all that their own group sent: of what they alone see they k
 they were alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -61,14 +61,16 @@ class Excess:
 class Fair:
     """The sums of groups and of everything, as far as they are told; theta, the estimate by them.
 
-    ``excess``: what was too much, by place in ``sums``. ``told`` is ridge I + sum of C (d x d),
-    None where the sums are not matrices.
+    ``own``: what was too much, by place in ``sums``. ``less`` is all that is not told of V, with
+    what is in no sum and was too much; ``told`` is what is (d x d). None where sums are not
+    matrices.
     """
 
     whole: GroupSum
     theta: Array
     sums: Sequence[GroupSum]
-    excess: dict[int, Excess]
+    own: Mapping[int, Excess]
+    less: Array | None = None
     told: Array | None = None
 
 
@@ -77,38 +79,66 @@ def fair(
 ) -> Fair:
     """Return what of the sums is told. ``trusted``: those that may have more than their share.
 
-    Cost O(N d^3), and for each of those that are cut again with each step. Raises LinAlgError where
-    numbers are too large.
+    What was merged and is in no sum has the share of a group. Cost O(N d^3), and for each of those
+    that are cut again with each step. Raises LinAlgError where numbers are too large.
     """
-    whole, ridge = sum_of(memory, server.statistics), memory.ridge
-    if not sums or sums[0].matrix is None or len(whole.moment) > MOST_FEATURES:
+    whole, ridge, d = sum_of(memory, server.statistics), memory.ridge, len(server.moment)
+    if not sums or sums[0].matrix is None or d > MOST_FEATURES:
         return Fair(whole, server.theta, sums, {})
-    weight = server.summary.weight if isinstance(memory, LossyMemory) and memory.corrected else 1.0
-    seen = np.array([weight * each.square + np.diag(each.diagonal_of_v) for each in sums])
-    speaking = float(np.count_nonzero(np.trace(seen, axis1=1, axis2=2) > 0.0))
-    kept = shares_kept(seen, ridge=ridge, share=_SHARES / max(speaking, _FEWEST), trusted=trusted)
-    told, excess, left = ridge * np.eye(len(whole.moment)) + seen.sum(axis=0), {}, list(sums)
-    matrix, moment = whole.square + np.diag(whole.spread), whole.moment
-    for place, share in kept.items():
-        each = sums[place]
-        sent = each.square + np.diag(each.spread)
-        left[place] = replace(
-            each,
-            matrix=share @ sent,
-            rows=each.rows[:0],
-            spread=np.zeros_like(moment),
-            moment=share @ each.moment,
-        )
-        excess[place] = Excess(_symmetric(seen[place] - share @ seen[place]), np.zeros(0))
-        excess[place] = replace(excess[place], moment=each.moment - left[place].moment)
-        told = told - excess[place].matrix
-        matrix, moment = matrix - sent + left[place].square, moment - excess[place].moment
+    each = [*sums, _unknown(whole, sums)]
+    weight = weight_of(memory, server)
+    seen = np.array([one.of_v(weight) for one in each])
+    if isinstance(server.summary, Sketch):
+        seen[-1] = 0.0  # what merging has shed, which is not told
+    else:
+        seen[-1] = _positive(whole.of_v(weight) - seen[:-1].sum(axis=0))
+    speaking = float(np.count_nonzero(np.trace(seen[:-1], axis1=1, axis2=2) > 0.0))
+    share = _SHARES / max(speaking, _FEWEST)
+    kept = shares_kept(seen, ridge=ridge, share=share, trusted=[*trusted, False])
+    told, less = ridge * np.eye(d) + seen.sum(axis=0), np.zeros((d, d))
     if not kept:
-        return Fair(whole, server.theta, sums, {}, told)
-    spread = np.zeros_like(moment)
-    rest = replace(whole, matrix=matrix, rows=whole.rows[:0], spread=spread, moment=moment)
-    theta = np.asarray(np.linalg.solve(matrix + ridge * np.eye(len(moment)), moment))
-    return Fair(rest, theta, left, excess, told)
+        return Fair(whole, server.theta, sums, {}, less, told)
+    left, own, matrix, moment = list(each), {}, _matrix(whole), whole.moment
+    for place, part in kept.items():
+        left[place] = _part(each[place], part)
+        own[place] = Excess(
+            _symmetric(seen[place] - part @ seen[place]), each[place].moment - left[place].moment
+        )
+        less = less + own[place].matrix
+        matrix = matrix - _matrix(each[place]) + left[place].square
+        moment = moment - own[place].moment
+    own.pop(len(sums), None)
+    nothing = np.zeros_like(moment)
+    rest = replace(whole, matrix=matrix, rows=whole.rows[:0], spread=nothing, moment=moment)
+    theta = np.asarray(np.linalg.solve(matrix + ridge * np.eye(d), moment))
+    return Fair(rest, theta, left[:-1], own, less, told - less)
+
+
+def weight_of(memory: Memory, server: Server) -> float:
+    """Return what rows are multiplied by in V, and not in G."""
+    lossy = isinstance(memory, LossyMemory) and memory.corrected
+    return float(server.summary.weight) if lossy else 1.0
+
+
+def _matrix(one: GroupSum) -> Array:
+    return np.asarray(one.square + np.diag(one.spread))
+
+
+def _unknown(whole: GroupSum, sums: Sequence[GroupSum]) -> GroupSum:
+    """Return what of the whole is in no sum."""
+    matrix, moment = _matrix(whole), whole.moment
+    for each in sums:
+        matrix, moment = matrix - _matrix(each), moment - each.moment
+    nothing = np.zeros_like(moment)
+    return GroupSum(matrix, whole.rows[:0], nothing, moment, 0)
+
+
+def _part(one: GroupSum, part: Array) -> GroupSum:
+    """Return A G and A b of a sum."""
+    nothing, moment = np.zeros_like(one.moment), part @ one.moment
+    return replace(
+        one, matrix=part @ _matrix(one), rows=one.rows[:0], spread=nothing, moment=moment
+    )
 
 
 def shares_kept(
@@ -151,6 +181,16 @@ def _allowed(values: Array, share: float) -> Array:
     return np.asarray(np.where(values > share, rest, share))
 
 
+def is_told_anew(whole: Server, part: Fair) -> bool:
+    """Say whether agents are told another V than the whole's.
+
+    Of sketches always: what one lost when it was merged cannot be told apart by group.
+    """
+    if part.less is None:
+        return False
+    return isinstance(whole.summary, Sketch) or bool(part.less.any())
+
+
 def lessened(recipe: Recipe, whole: Server, less: Array, told: Array) -> Server:
     """Return a server without ``less`` of the whole's V; ``told`` is what V is then (d x d).
 
@@ -172,7 +212,7 @@ def _lessened(memory: Any, summary: Any, less: Array, told: Array) -> Any:
         case LossyRows():
             kept, bound, lost = _lossy(summary, summary.rows.T @ summary.rows, less)
             return LossyRows(_longest(kept, len(summary.rows))[0], bound, lost, summary.weight)
-        case Sketch():  # made anew: what merging has shed cannot be told apart by group
+        case Sketch():
             rows, shed = _longest(told - memory.ridge * np.eye(len(told)), summary.size - 1)
             smaller = summary.scaled(min(1.0, shed / max(summary.shed, _TINY)))
             shed = shed if memory.compensated else summary.shed

@@ -78,6 +78,10 @@ class GroupSum:
         """``certain``; ``spread`` where nothing else is known (d)."""
         return self.spread if self.certain is None else self.certain
 
+    def of_v(self, weight: float) -> Array:
+        """Return what it adds to V (d x d), with this weight of rows."""
+        return np.asarray(weight * self.square + np.diag(self.diagonal_of_v))
+
     @property
     def mass(self) -> float:
         """The trace of G."""

@@ -28,7 +28,7 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Statistics
 from fedbandit.service.bookkeeping.recipes import server_at
-from fedbandit.service.groups.certainty import Excess, Fair, fair, lessened
+from fedbandit.service.groups.certainty import Excess, Fair, fair, is_told_anew, lessened, weight_of
 from fedbandit.service.groups.membership import closed_key, group_at, group_of, key_of
 from fedbandit.service.groups.sums import GroupSum, nothing, packed, sum_of, unpacked
 from fedbandit.service.groups.telling import moment_for
@@ -66,8 +66,9 @@ class WeighedGroups:
         self._found, self._at = _unknown(self._memory), self._memory.empty().moment
         self._fair: Fair | None = None
         self._own: dict[int, Excess] = {}  # what members of a group are told beside
-        self._less = np.zeros(0)  # what of V nobody else is
+        self._since: Array | float = 0.0  # of V, what came since groups were weighed
         self._known: Array | None = None  # the inverse of V as it was told
+        self._weight = 1.0
         self._learned = 0.0
 
     def read(self, stored: Mapping[int, bytes], now: float = 0.0) -> None:
@@ -89,7 +90,7 @@ class WeighedGroups:
                 self._groups[number] = kept
             kept.total, kept.mass = kept.total.plus([piece]), kept.mass + piece.mass
             kept.pull = kept.pull + piece.moment - piece.times(self._at)
-            self._learned += self._news(piece)
+            self._note(piece)
             touched.add(number)
         middle = float(np.median([each.total.mass for each in self._groups.values()] or [0.0]))
         changed: dict[int, bytes] = {}
@@ -101,15 +102,13 @@ class WeighedGroups:
                 kept.mass, kept.pull = 0.0, np.zeros_like(kept.pull)
         return changed
 
-    def _news(self, piece: GroupSum) -> float:
-        """Return how much an upload adds to V, as it was told, in all directions: tr V^-1 G."""
-        known = self._known
-        if known is None:
-            return 0.0
-        news = float(piece.diagonal_of_v @ known.diagonal())
-        if len(piece.rows):
-            news += float(np.vdot(piece.rows @ known, piece.rows))
-        return news if piece.matrix is None else news + float(np.vdot(piece.matrix, known))
+    def _note(self, piece: GroupSum) -> None:
+        """Add what an upload adds to V; ``_learned`` is all that, tr V^-1 G for the V told."""
+        if self._known is None:
+            return
+        seen = piece.of_v(self._weight)
+        self._since = self._since + seen
+        self._learned += float(np.vdot(self._known, seen))
 
     def _is_small(self, pull: Array) -> bool:
         """Say whether a pull is small next to an honest group's; not before that is known."""
@@ -139,18 +138,21 @@ class WeighedGroups:
     def _telling(self, whole: Server, number: int | None = None) -> bytes:
         """Return what is told by what was found last."""
         fair = self._fair
-        if fair is None or (self._found.theta is None and not self._own):
+        if fair is None or (self._found.theta is None and not is_told_anew(whole, fair)):
             return b""
         theta = fair.theta if self._found.theta is None else self._found.theta
-        if not self._own or fair.told is None:
+        if not is_told_anew(whole, fair):
             told = moment_for(self._recipe, whole, theta)
             return told.astype("<f8").tobytes() if np.isfinite(told).all() else b""
-        part = lessened(self._recipe, whole, self._less, fair.told)
+        assert fair.less is not None
+        assert fair.told is not None
+        less, seen = fair.less, fair.told + self._since
+        part = lessened(self._recipe, whole, less, seen)
         told = moment_for(self._recipe, part, theta)
         if number is not None:
             own = self._own[number]
-            less, seen = self._less - own.matrix, fair.told + own.matrix
-            part, told = lessened(self._recipe, whole, less, seen), told + own.moment
+            part = lessened(self._recipe, whole, less - own.matrix, seen + own.matrix)
+            told = told + own.moment
         part.adopt(replace(part.statistics, moment=told), version=whole.version)
         return wire.encode(part.whole()) if np.isfinite(told).all() else b""
 
@@ -175,9 +177,8 @@ class WeighedGroups:
             return self._found
         self._found, self._at, self._fair, self._known = found, whole.theta, part, known
         told = np.minimum(1.0, _DISPUTED * found.weights).tolist()
-        self._less = sum((each.matrix for each in part.excess.values()), np.zeros(1))
-        self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in part.excess.items()}
-        self._learned = 0.0
+        self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in part.own.items()}
+        self._learned, self._since, self._weight = 0.0, 0.0, weight_of(self._memory, whole)
         return found
 
     def doubted(self, whole: Server) -> dict[int, float]:
