@@ -5,15 +5,17 @@ for certain and try it no more: one that claims to have tried what others have n
 nothing, keeps them from ever trying it. So of each G and its moment b only C = A G and A b are
 told, with
 
-    C <= share (ridge I + sum of all C)                                                     (1)
+    C <= share (room I + sum of all C),    room = 0.02 ridge                                (1)
 
 in every direction (x^T C x for every x). With k lying groups the sum L of their C is at most
-k share (ridge I + H + L), H the sum of the honest ones'. So, whatever they sent, what is told is
-below
+k share (room I + H + L), H the sum of the honest ones'. So, whatever they sent, they add no more
+than
 
-    (ridge I + H) / (1 - k share).
+    L <= (room I + H) k share / (1 - k share),
 
-C is found in steps from C = G on: with W = ridge I + sum of C, the eigenvalues of W^-1/2 C W^-1/2
+for k < 1 / share: next to nothing to a direction that no honest group has seen.
+
+C is found in steps from C = G on: with W = room I + sum of C, the eigenvalues of W^-1/2 C W^-1/2
 that are above the share are cut to what it is beside the other groups', and W is made anew. A
 direction that fewer than 1 / share groups have seen is told as if next to nobody had. But members
 of a group are told all that their own group sent: of what they alone see they know as much as if
@@ -38,9 +40,10 @@ from fedbandit.service.groups.sums import GroupSum, sum_of
 MOST_FEATURES: Final = 256
 """For more it takes too long."""
 
-_SHARES = 2.0  # of the average group's: what one may have of a direction
-_FEWEST = 10.0  # groups that there are taken to be, so that the first ones are not the only ones
-_ENOUGH = 1.5  # times its share: as much is left to a group
+_SHARES = 5.0  # of the average group's: what one may have of a direction
+_FEWEST = 16.0  # groups that there are taken to be, so that the first ones are not believed alone
+_ENOUGH = 1.3  # times its share: as much is left to a group
+_ROOM = 0.02  # of the ridge: what one group may claim of what nobody else has seen, with its share
 _STEPS = 24
 _TINY = 1e-300
 
@@ -146,13 +149,14 @@ def shares_kept(
 ) -> dict[int, Array]:
     """Return A of those of ``sums`` G (N x d x d) that have more than their share.
 
-    What k groups alone have of a direction falls to k share of it with each step.
+    What k groups alone have of a direction falls to k share of it with each step. A group with no
+    more than ``_ENOUGH`` times its share keeps that.
     """
     told, one = sums.copy(), np.eye(sums.shape[1])
     everybody = np.flatnonzero(~np.asarray(trusted, dtype=bool))
     looked_at, kept = everybody, dict[int, Array]()
     for _ in range(_STEPS):
-        root = np.linalg.cholesky(ridge * one + told.sum(axis=0))
+        root = np.linalg.cholesky(_ROOM * ridge * one + told.sum(axis=0))
         inverse = np.linalg.inv(root)
         held = inverse @ told[looked_at] @ inverse.T
         over = np.linalg.eigvalsh(held)[:, -1] > _ENOUGH * share
