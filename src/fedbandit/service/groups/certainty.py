@@ -24,7 +24,7 @@ they were alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -35,10 +35,7 @@ from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
-from fedbandit.service.groups.sums import GroupSum, sum_of
-
-MOST_FEATURES: Final = 256
-"""For more it takes too long."""
+from fedbandit.service.groups.sums import WHOLE, GroupSum, sum_of
 
 _SHARES = 5.0  # of the average group's: what one may have of a direction
 _FEWEST = 16.0  # groups that there are taken to be, so that the first ones are not believed alone
@@ -86,7 +83,7 @@ def fair(
     that are cut again with each step. Raises LinAlgError where numbers are too large.
     """
     whole, ridge, d = sum_of(memory, server.statistics), memory.ridge, len(server.moment)
-    if not sums or sums[0].matrix is None or d > MOST_FEATURES:
+    if not sums or d > WHOLE:  # for more it would take too long
         return Fair(whole, server.theta, sums, {})
     each = [*sums, _unknown(whole, sums)]
     weight = weight_of(memory, server)

@@ -39,7 +39,8 @@ _MOVED = 0.1
 _DISPUTED = 5.0  # from a weight of one of these on, a group is told all that it sent itself
 _LEARNED = 1.0  # tr V^-1 G of what has come since groups were weighed
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
-_BUSY, _SAVED = 0.1, 1.0  # the share of time that weighing takes; seconds of it that are saved up
+_BUSY = 0.1  # the share of time that weighing takes, and telling groups what they sent
+_SAVED, _OWED = 1.0, 60.0  # seconds of it that are saved up, and owed, at most
 
 
 @dataclass(slots=True, eq=False)
@@ -118,22 +119,31 @@ class WeighedGroups:
         """Return what agents are told, see ``telling.as_told``; empty for the whole as it is."""
         away, everything = whole.theta - self._at, sum_of(self._memory, whole.statistics)
         pull = everything.times(away) + self._memory.ridge * away
-        if not (self._is_small(pull) and self._learned <= _LEARNED):
-            began = self._clock()
-            self._saved = min(_SAVED, self._saved + _BUSY * (began - self._then))
-            self._then = began
-            if self._saved >= 0.0 or self._fair is None:
-                self.found(whole)
-                self._saved = max(-_SAVED, self._saved - (self._clock() - began))
+        began = self._clock()
+        self._saved = min(_SAVED, self._saved + _BUSY * (began - self._then))
+        self._then = began
+        small = self._is_small(pull) and self._learned <= _LEARNED
+        if not small and (self._saved >= 0.0 or self._fair is None):
+            self.found(whole)
+            self._spend(began)
         return self._telling(whole)
 
     def knows_more(self, number: int) -> bool:
-        """Say whether the members of a group are told more than others: what they sent."""
-        return number in self._own
+        """Say whether the members of a group are told more than others: what they sent.
+
+        Nobody is while that would take too much time.
+        """
+        return number in self._own and self._saved >= 0.0
 
     def told_to(self, whole: Server, number: int) -> bytes:
         """Return what the members of such a group are told."""
-        return self._telling(whole, number)
+        began = self._clock()
+        told = self._telling(whole, number)
+        self._spend(began)
+        return told
+
+    def _spend(self, began: float) -> None:
+        self._saved = max(-_OWED, self._saved - (self._clock() - began))
 
     def _telling(self, whole: Server, number: int | None = None) -> bytes:
         """Return what is told by what was found last."""

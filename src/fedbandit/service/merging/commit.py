@@ -82,12 +82,13 @@ class Committer:
             return self._commit(batch)
         except (_Unsound, UnreadableUploads):
             outcomes = [self._commit_alone(each) for each in batch]
+        owns = [self._own(each.agent) for each in batch]
         last = {
-            (each.format, self._own(sent.agent)): each.download
-            for sent, each in zip(batch, outcomes, strict=True)
+            (each.format, own): each.download
+            for own, each in zip(owns, outcomes, strict=True)
             if isinstance(each, Answer)
         }
-        return self._with_downloads(batch, outcomes, last)
+        return _with_downloads(outcomes, owns, last)
 
     def _commit_alone(self, checked: CheckedSync) -> Outcome:
         try:
@@ -116,8 +117,9 @@ class Committer:
             outcomes = self._merge(locked, held, batch)
             set_back = locked.model.set_back
         self._held = held
-        wanted = {(each.sync.format, self._own(each.agent)) for each in batch}
-        return self._with_downloads(batch, outcomes, self._downloads(held, wanted, set_back))
+        owns = [self._own(each.agent) for each in batch]
+        wanted = {(each.sync.format, own) for own, each in zip(owns, batch, strict=True)}
+        return _with_downloads(outcomes, owns, self._downloads(held, wanted, set_back))
 
     def _merge(self, locked: Locked, server: Server, batch: Sequence[CheckedSync]) -> list[Outcome]:
         """Merge what is new into the server and the store; answers lack their download yet."""
@@ -231,19 +233,17 @@ class Committer:
             for form, own in wanted
         }
 
-    def _with_downloads(
-        self,
-        batch: Sequence[CheckedSync],
-        outcomes: Sequence[Outcome],
-        downloads: Mapping[tuple[int, int | None], bytes],
-    ) -> list[Outcome]:
-        """Return outcomes with what each is to be told."""
-        return [
-            replace(each, download=downloads[each.format, self._own(sent.agent)])
-            if isinstance(each, Answer)
-            else each
-            for sent, each in zip(batch, outcomes, strict=True)
-        ]
+
+def _with_downloads(
+    outcomes: Sequence[Outcome],
+    owns: Sequence[int | None],
+    downloads: Mapping[tuple[int, int | None], bytes],
+) -> list[Outcome]:
+    """Return outcomes whose answers carry what each is told: by format, and by group."""
+    return [
+        replace(each, download=downloads[each.format, own]) if isinstance(each, Answer) else each
+        for own, each in zip(owns, outcomes, strict=True)
+    ]
 
 
 def rules_of(model: Model) -> tuple[wire.Limits, int, int, bool]:
