@@ -13,6 +13,7 @@ from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.lossy.fitted import fitted
 from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
+from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.statistics import Base
 from fedbandit.service.bookkeeping.recipes import server_at
@@ -67,7 +68,9 @@ def test_what_liars_add_is_bounded_by_what_the_honest_saw(
     kept = shares_kept(sums, ridge=1.0, share=SHARE, trusted=[False] * len(sums))
     part = liars * ENOUGH * SHARE
     most = ROOM * one + honest.sum(axis=0)
-    added = sum((kept.get(groups + n, one) @ each for n, each in enumerate(lies)), 0.0 * one)
+    added = np.zeros((D, D))
+    for n, each in enumerate(lies, start=groups):
+        added = added + (kept[n].once @ each if n in kept else each)
     # half of the steps may go to looking at all again
     left = float(np.abs(lies).sum()) * (liars * SHARE) ** STEPS
     assert largest_ratio(added, most) <= 1.02 * part / (1.0 - part) + left / ROOM
@@ -79,7 +82,8 @@ def test_a_part_of_what_was_sent_is_told(seed: int, groups: int) -> None:
     sums = drawn(np.random.default_rng(seed), groups)
     kept = shares_kept(sums, ridge=1.0, share=SHARE, trusted=[False] * groups)
     for place, part in kept.items():
-        sent, told = sums[place], part @ sums[place]
+        sent, told = sums[place], part.once @ sums[place]
+        assert np.allclose(told, part.half @ sent @ part.half.T, atol=1e-9 * np.abs(sent).max())
         size = float(np.linalg.norm(sent))
         assert np.allclose(told, told.T, atol=1e-9 * size)
         assert np.linalg.eigvalsh((told + told.T) / 2.0)[0] >= -1e-9 * size
@@ -236,3 +240,23 @@ def test_a_group_that_contradicts_the_others_is_told_what_they_are() -> None:
     assert fleet.server.theta[0] < 0.0
     assert np.linalg.norm(fleet.knows(7).theta - theta) < 0.1
     assert np.linalg.norm(fleet.knows().theta - theta) < 0.1
+
+
+def test_what_lean_claims_to_have_lost_in_one_coordinate_does_not_move_theta() -> None:
+    """The whole spreads what was lost by all bounds: what it has less than the sums is no news."""
+    recipe, d = fb.FSCLB.lean(dimension=20, **NEVER), 20
+    fleet, rng = Fleet(recipe), np.random.default_rng(5)
+    theta = rng.standard_normal(d) / np.sqrt(d)
+    for n in range(40):
+        agent = recipe.agent(0)
+        for arm in rng.standard_normal((50, d)):
+            x = arm / np.linalg.norm(arm)
+            agent.observe(x, float(x @ theta + 0.1 * rng.standard_normal()))
+        upload = agent.receive(fb.Collect())
+        assert isinstance(upload, fb.Upload)
+        fleet.send(n % 20, fb.Upload(0, upload.statistics))
+    bound, moment = np.zeros(d), np.zeros(d)
+    bound[3], moment[3] = 320.0, -np.sign(theta[3]) * 1.35 * np.sqrt(400.0 * 320.0)
+    lost = fitted(LossyRows(np.zeros((0, d)), bound, 320.0), 1e-3)
+    fleet.send(20, fb.Upload(0, fb.Statistics(lost, short_vector(moment), 400)))
+    assert np.linalg.norm(fleet.knows().theta - theta) < 0.15

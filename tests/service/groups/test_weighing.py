@@ -54,7 +54,7 @@ def estimate(sums: list[GroupSum]) -> Array:
 
 def weighed(sums: list[GroupSum], *, rows: list[GroupSum] | None = None) -> Weighed:
     """What is found of groups; of ``rows``, if the same groups keep rows."""
-    return weigh(everything(sums), estimate(sums), rows or sums, ridge=RIDGE)
+    return weigh(rows or sums, ridge=RIDGE)
 
 
 def honest(rng: np.random.Generator, theta: Array, counts: list[int], rank: int) -> list[GroupSum]:
@@ -131,7 +131,7 @@ def test_what_was_merged_before_there_were_groups_counts_by_its_mass() -> None:
         theta = rng.standard_normal(12) / 3.0
         sums = honest(rng, theta, [4000, *[20] * 20], 12)
         past = [True, *[False] * 20]
-        told = weigh(everything(sums), estimate(sums), sums, ridge=RIDGE, trusted=past).theta
+        told = weigh(sums, ridge=RIDGE, trusted=past).theta
         assert told is not None
         lost.append(np.linalg.norm(told - theta) / np.linalg.norm(estimate(sums) - theta))
     assert np.mean(lost) < 1.1

@@ -24,7 +24,7 @@ they were alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
-from fedbandit.service.groups.sums import WHOLE, GroupSum, sum_of
+from fedbandit.service.groups.sums import SILENT, WHOLE, GroupSum, sum_of
 
 _SHARES = 5.0  # of the average group's: what one may have of a direction
 _FEWEST = 16.0  # groups that there are taken to be, so that the first ones are not believed alone
@@ -59,19 +59,31 @@ class Excess:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fair:
-    """The sums of groups and of everything, as far as they are told; theta, the estimate by them.
+    """The sums of groups as far as they are told, and theta, the estimate by all of them.
 
     ``own``: what was too much, by place in ``sums``. ``less`` is all that is not told of V, with
     what is in no sum and was too much; ``told`` is what is (d x d). None where sums are not
-    matrices.
+    matrices, or too large.
     """
 
-    whole: GroupSum
     theta: Array
     sums: Sequence[GroupSum]
     own: Mapping[int, Excess]
     less: Array | None = None
     told: Array | None = None
+
+
+class Share(NamedTuple):
+    """A and B of a group, with C = A G = B G B^T."""
+
+    once: Array
+    half: Array
+
+    def of(self, one: GroupSum) -> GroupSum:
+        """Return the share of a sum: B G B^T and A b, for the G of estimates."""
+        sent, nothing = one.square + np.diag(one.spread), np.zeros_like(one.moment)
+        matrix, moment = _symmetric(self.half @ sent @ self.half.T), self.once @ one.moment
+        return replace(one, matrix=matrix, rows=one.rows[:0], spread=nothing, moment=moment)
 
 
 def fair(
@@ -82,36 +94,27 @@ def fair(
     What was merged and is in no sum has the share of a group. Cost O(N d^3), and for each of those
     that are cut again with each step. Raises LinAlgError where numbers are too large.
     """
-    whole, ridge, d = sum_of(memory, server.statistics), memory.ridge, len(server.moment)
+    ridge, d, weight = memory.ridge, len(server.moment), weight_of(memory, server)
     if not sums or d > WHOLE:  # for more it would take too long
-        return Fair(whole, server.theta, sums, {})
-    each = [*sums, _unknown(whole, sums)]
-    weight = weight_of(memory, server)
-    seen = np.array([one.of_v(weight) for one in each])
-    if isinstance(server.summary, Sketch):
-        seen[-1] = 0.0  # what merging has shed, which is not told
-    else:
-        seen[-1] = _positive(whole.of_v(weight) - seen[:-1].sum(axis=0))
-    speaking = float(np.count_nonzero(np.trace(seen[:-1], axis1=1, axis2=2) > 0.0))
-    share = _SHARES / max(speaking, _FEWEST)
-    kept = shares_kept(seen, ridge=ridge, share=share, trusted=[*trusted, False])
+        return Fair(server.theta, sums, {})
+    seen = np.array([one.of_v(weight) for one in sums])
+    if not isinstance(server.summary, Sketch):  # what that has shed is not told
+        rest = sum_of(memory, server.statistics).of_v(weight) - seen.sum(axis=0)
+        seen = np.concatenate([seen, _positive(rest)[None]])
+    share = _SHARES / max(sum(one.mass > SILENT * ridge for one in sums), _FEWEST)
+    believed = [*trusted, False][: len(seen)]
+    kept = shares_kept(seen, ridge=ridge, share=share, trusted=believed)
     told, less = ridge * np.eye(d) + seen.sum(axis=0), np.zeros((d, d))
-    if not kept:
-        return Fair(whole, server.theta, sums, {}, less, told)
-    left, own, matrix, moment = list(each), {}, _matrix(whole), whole.moment
+    left, own = list(sums), dict[int, Excess]()
     for place, part in kept.items():
-        left[place] = _part(each[place], part)
-        own[place] = Excess(
-            _symmetric(seen[place] - part @ seen[place]), each[place].moment - left[place].moment
-        )
-        less = less + own[place].matrix
-        matrix = matrix - _matrix(each[place]) + left[place].square
-        moment = moment - own[place].moment
-    own.pop(len(sums), None)
-    nothing = np.zeros_like(moment)
-    rest = replace(whole, matrix=matrix, rows=whole.rows[:0], spread=nothing, moment=moment)
-    theta = np.asarray(np.linalg.solve(matrix + ridge * np.eye(d), moment))
-    return Fair(rest, theta, left[:-1], own, less, told - less)
+        excess = _symmetric(seen[place] - part.once @ seen[place])
+        less = less + excess
+        if place < len(sums):
+            left[place] = part.of(sums[place])
+            own[place] = Excess(excess, sums[place].moment - left[place].moment)
+    matrix = sum((one.square + np.diag(one.spread) for one in left), ridge * np.eye(d))
+    moment = sum((one.moment for one in left), np.zeros(d))
+    return Fair(np.asarray(np.linalg.solve(matrix, moment)), left, own, less, told - less)
 
 
 def weight_of(memory: Memory, server: Server) -> float:
@@ -120,38 +123,17 @@ def weight_of(memory: Memory, server: Server) -> float:
     return float(server.summary.weight) if lossy else 1.0
 
 
-def _matrix(one: GroupSum) -> Array:
-    return np.asarray(one.square + np.diag(one.spread))
-
-
-def _unknown(whole: GroupSum, sums: Sequence[GroupSum]) -> GroupSum:
-    """Return what of the whole is in no sum."""
-    matrix, moment = _matrix(whole), whole.moment
-    for each in sums:
-        matrix, moment = matrix - _matrix(each), moment - each.moment
-    nothing = np.zeros_like(moment)
-    return GroupSum(matrix, whole.rows[:0], nothing, moment, 0)
-
-
-def _part(one: GroupSum, part: Array) -> GroupSum:
-    """Return A G and A b of a sum."""
-    nothing, moment = np.zeros_like(one.moment), part @ one.moment
-    return replace(
-        one, matrix=part @ _matrix(one), rows=one.rows[:0], spread=nothing, moment=moment
-    )
-
-
 def shares_kept(
     sums: Array, *, ridge: float, share: float, trusted: Sequence[bool]
-) -> dict[int, Array]:
-    """Return A of those of ``sums`` G (N x d x d) that have more than their share.
+) -> dict[int, Share]:
+    """Return the shares of those of ``sums`` G (N x d x d) that have more than that.
 
     What k groups alone have of a direction falls to k share of it with each step. A group with no
     more than ``_ENOUGH`` times its share keeps that.
     """
     told, one = sums.copy(), np.eye(sums.shape[1])
     everybody = np.flatnonzero(~np.asarray(trusted, dtype=bool))
-    looked_at, kept = everybody, dict[int, Array]()
+    looked_at, kept = everybody, dict[int, Share]()
     for _ in range(_STEPS):
         root = np.linalg.cholesky(_ROOM * ridge * one + told.sum(axis=0))
         inverse = np.linalg.inv(root)
@@ -165,10 +147,11 @@ def shares_kept(
         looked_at = looked_at[over]
         values, vectors = np.linalg.eigh(held[over])
         scales = np.minimum(1.0, _allowed(values, share) / np.maximum(values, share))[:, None, :]
-        turned = root @ vectors
-        parts = (turned * scales) @ vectors.transpose(0, 2, 1) @ inverse
-        for place, part in zip(looked_at.tolist(), parts, strict=True):
-            kept[place] = part @ kept[place] if place in kept else part
+        turned, back = root @ vectors, vectors.transpose(0, 2, 1) @ inverse
+        steps = zip((turned * scales) @ back, (turned * np.sqrt(scales)) @ back, strict=True)
+        for place, (once, half) in zip(looked_at.tolist(), steps, strict=True):
+            before = kept.get(place, Share(one, one))
+            kept[place] = Share(once @ before.once, half @ before.half)
         told[looked_at] = (turned * (values[:, None, :] * scales)) @ turned.transpose(0, 2, 1)
     return kept
 

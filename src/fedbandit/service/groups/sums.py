@@ -34,6 +34,8 @@ from fedbandit.errors import InvalidState
 
 WHOLE: Final = 128
 ROWS: Final = 64
+SILENT: Final = 1e-3
+"""Of the ridge: who has sent no more mass has seen nothing."""
 
 
 @dataclass(frozen=True, eq=False)

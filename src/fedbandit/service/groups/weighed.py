@@ -174,14 +174,8 @@ class WeighedGroups:
         try:
             with np.errstate(all="ignore"):  # what overflows is found, and is not told
                 part = fair(self._memory, whole, sums, trusted=past)
-                found = weigh(
-                    part.whole,
-                    part.theta,
-                    part.sums,
-                    sent=sums,
-                    ridge=self._memory.ridge,
-                    trusted=past,
-                )
+                ridge = self._memory.ridge
+                found = weigh(part.sums, sent=sums, ridge=ridge, trusted=past)
                 known = None if part.told is None else np.asarray(np.linalg.inv(part.told))
         except np.linalg.LinAlgError:
             return self._found

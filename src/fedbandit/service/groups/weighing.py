@@ -19,7 +19,7 @@ rewards at most, whatever a group says. Agents are told the theta with
     sum of w r = 0,    w = min(1, max(median v, e) / v):
 
 a group pulls no harder than a typical one, and one that would pull much harder, hardly at all. In
-directions that no group speaks of, theta is that of the estimate from everything, P.
+directions that no group speaks of, theta is that of the estimate from all sums, P.
 
 Where liars lead P, the v of all groups are large alike, and hide theirs. So the median is taken,
 and the steps to theta begin, at the centre: where groups of equal weight would put theta
@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.service.groups.membership import FEWEST_GROUPS
-from fedbandit.service.groups.sums import GroupSum
+from fedbandit.service.groups.sums import SILENT, GroupSum
 
 _Z = 5.0  # deviations beyond which a group is named: some 24 groups are looked at many times
 _ENOUGH = 1.5  # observations for each feature, without those of heavy groups, to find a centre
@@ -52,7 +52,6 @@ _STEPS = 20
 _CENTRE_STEPS = 100  # few, unless liars are many
 _CLOSE = 1e-3  # relative to the length of theta: a step as short is the last
 _NEAR = 1e-2  # relative to the median v: at the centre, a step as short is the last
-_SILENT = 1e-3  # of the ridge: who has sent no more mass has seen nothing
 _LEAST, _TINY, _ALIKE = 1e-6, 1e-300, 1e6
 _CG_STEPS = 60
 
@@ -73,27 +72,25 @@ class Weighed:
 
 
 def weigh(
-    whole: GroupSum,
-    theta: Array,
     sums: Sequence[GroupSum],
     *,
     ridge: float,
     trusted: Sequence[bool] | None = None,
     sent: Sequence[GroupSum] | None = None,
 ) -> Weighed:
-    """Return what to tell in place of ``theta``, the estimate from everything, ``whole``.
+    """Return what to tell in place of the estimate from all ``sums``.
 
     ``trusted``: groups whose mass is theirs, however much it is: those that are not one agent's.
     ``sent``: all of what groups sent, where only a share of it is in ``sums`` (``certainty``).
     Cost some systems of d equations, each put together from N matrices. Raises LinAlgError where
     numbers are too large for that.
     """
-    if sum(each.mass > _SILENT * ridge for each in sums) < FEWEST_GROUPS:
+    if sum(each.mass > SILENT * ridge for each in sums) < FEWEST_GROUPS:
         full = np.ones(len(sums))
-        return Weighed(None, full, full > 1.0, np.ones_like(theta))
+        return Weighed(None, full, full > 1.0, np.ones(len(sums[0].moment) if sums else 1))
     nobody = [False] * len(sums)
-    groups = _Groups(whole, theta, sums, ridge=ridge, trusted=trusted or nobody)
-    misfits = groups.misfits(theta)
+    groups = _Groups(sums, ridge=ridge, trusted=trusted or nobody)
+    misfits = groups.misfits(groups.pooled)
     centre, median = groups.centre(misfits)
     noise = groups.noise(centre, sent or sums)
     limits = np.maximum(min(median, groups.median(misfits)), noise)
@@ -109,26 +106,18 @@ def weigh(
 class _Groups:
     """The groups as arrays, and the equations that an estimate is found by.
 
-    The r of all groups add up to what everything together says: to b - (ridge I + G) theta of the
-    whole. So each group has its share of the ridge, by what it has of each feature; and where the
-    whole has more than the groups (what sketches lost on the way), of that, by its mass.
+    The r of all groups add up to b - (ridge I + G) theta of their sum. So each group has its share
+    of the ridge, by what it has of each feature. What only the whole has, what sketches lost on the
+    way and what no sum has, does not count: a liar could make that what it likes.
     """
 
-    def __init__(
-        self,
-        whole: GroupSum,
-        theta: Array,
-        sums: Sequence[GroupSum],
-        *,
-        ridge: float,
-        trusted: Sequence[bool],
-    ) -> None:
-        self._whole, self._theta, self._sums, self._ridge = whole, theta, sums, ridge
+    def __init__(self, sums: Sequence[GroupSum], *, ridge: float, trusted: Sequence[bool]) -> None:
+        self._sums, self._ridge = sums, ridge
         held = np.maximum(np.array([each.diagonal for each in sums]), 0.0)
         mass = held.sum(axis=1) + _TINY
-        self._speak = mass > _SILENT * ridge
+        self._speak = mass > SILENT * ridge
         self._mass, middle = mass, self.median(mass)
-        self._share, self._owned = mass / mass.sum(), (held + _TINY) / (held + _TINY).sum(axis=0)
+        self._owned = (held + _TINY) / (held + _TINY).sum(axis=0)
         self.metric = ridge + np.minimum(1.0, middle / mass) @ held
         self._light = np.minimum(1.0, middle * (len(sums) / 2.0) / mass)
         most = np.where(trusted, np.inf, len(sums) / 2.0)
@@ -136,7 +125,6 @@ class _Groups:
         self._more = np.maximum(1.0, mass / (middle * self._scale))
         self._leverage = (held / self.metric).sum(axis=1) / (self._scale * self._more)
         self._moments = np.array([each.moment for each in sums])
-        self._rest = whole.moment - self._moments.sum(axis=0)
         self._counts = np.array([each.count for each in sums], dtype=np.float64)
         self._dense = (
             np.array([each.square for each in sums]) if sums[0].matrix is not None else None
@@ -144,7 +132,9 @@ class _Groups:
         self._spread = np.array([each.spread for each in sums])
         usual = self.median(self._counts)
         self._observations = float(np.minimum(self._counts, usual).sum())
-        self._numbers = max(min(float(len(theta)), usual), 1.0)
+        self._start = np.zeros_like(self._moments[0])
+        self.pooled = self._start = self.solved(np.ones(len(sums)))
+        self._numbers = max(min(float(len(self.pooled)), usual), 1.0)
 
     def median(self, values: Array) -> float:
         """Return the median of the groups that have seen anything."""
@@ -168,10 +158,7 @@ class _Groups:
 
     def misfits(self, theta: Array) -> Array:
         """Return v of each group at an estimate (N)."""
-        explained = self._explained(theta)
-        more = self._whole.times(theta) - explained.sum(axis=0)
-        residual = self._moments - explained + np.outer(self._share, self._rest - more)
-        residual -= self._owned * (self._ridge * theta)
+        residual = self._moments - self._explained(theta) - self._owned * (self._ridge * theta)
         squares: Array = (residual * residual / self.metric).sum(axis=1)
         return np.asarray(np.maximum(squares / self._scale, _TINY))
 
@@ -200,7 +187,7 @@ class _Groups:
         The estimate from everything, where too little was observed to find one. ``misfits`` are
         those of that estimate.
         """
-        d, n, theta = len(self._theta), self._observations, self._theta
+        d, n, theta = len(self.pooled), self._observations, self.pooled
         if n <= _ENOUGH * d:
             return theta, self.median(misfits)
         light = self._light
@@ -224,10 +211,9 @@ class _Groups:
 
     def solved(self, weights: Array) -> Array:
         """Return the estimate with sum of w r = 0 for given weights."""
-        rest, ridge = float(weights @ self._share), self._ridge * (weights @ self._owned)
-        right, ours = weights @ self._moments + rest * self._rest, weights - rest
+        right, ridge = weights @ self._moments, self._ridge * (weights @ self._owned)
         if self._dense is None:
-            parts = [(rest, self._whole), *zip(ours.tolist(), self._sums, strict=True)]
+            parts = list(zip(weights.tolist(), self._sums, strict=True))
 
             def times(y: Array) -> Array:
                 total: Array = ridge * y
@@ -235,11 +221,11 @@ class _Groups:
                     total = total + weight * each.times(y)
                 return total
 
-            away = right - times(self._theta)
-            return self._theta + _conjugate_gradients(times, away, rest * self.metric)
-        matrix = np.tensordot(ours, self._dense, 1) + rest * self._whole.square
-        diagonal = ridge + ours @ self._spread + rest * self._whole.spread
-        return np.linalg.solve(matrix + np.diag(diagonal), right)
+            away = right - times(self._start)
+            return self._start + _conjugate_gradients(times, away, self.metric)
+        matrix = np.tensordot(weights, self._dense, 1)
+        matrix = matrix + np.diag(ridge + weights @ self._spread)
+        return np.asarray(np.linalg.solve(matrix, right))
 
 
 def _conjugate_gradients(times: Callable[[Array], Array], right: Array, metric: Array) -> Array:
