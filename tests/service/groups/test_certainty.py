@@ -244,19 +244,18 @@ def test_a_group_that_contradicts_the_others_is_told_what_they_are() -> None:
 
 def test_what_lean_claims_to_have_lost_in_one_coordinate_does_not_move_theta() -> None:
     """The whole spreads what was lost by all bounds: what it has less than the sums is no news."""
-    recipe, d = fb.FSCLB.lean(dimension=20, **NEVER), 20
-    fleet, rng = Fleet(recipe), np.random.default_rng(5)
+    recipe, d = fb.FSCLB.lean(dimension=20, agents=20), 20
+    fleet, rng, agents = Fleet(recipe), np.random.default_rng(5), recipe.fleet()
     theta = rng.standard_normal(d) / np.sqrt(d)
-    for n in range(40):
-        agent = recipe.agent(0)
-        for arm in rng.standard_normal((50, d)):
-            x = arm / np.linalg.norm(arm)
-            agent.observe(x, float(x @ theta + 0.1 * rng.standard_normal()))
-        upload = agent.receive(fb.Collect())
-        assert isinstance(upload, fb.Upload)
-        fleet.send(n % 20, fb.Upload(0, upload.statistics))
+    for n, arm in enumerate(rng.standard_normal((2000, d))):
+        x, number = arm / np.linalg.norm(arm), n % 20
+        upload = agents[number].observe(x, float(x @ theta + 0.1 * rng.standard_normal()))
+        if upload is not None:
+            fleet.send(number, fb.Upload(0, upload.statistics))
+            agents[number].receive(as_told(recipe, fleet.server, fleet.told).download())
     bound, moment = np.zeros(d), np.zeros(d)
-    bound[3], moment[3] = 320.0, -np.sign(theta[3]) * 1.35 * np.sqrt(400.0 * 320.0)
-    lost = fitted(LossyRows(np.zeros((0, d)), bound, 320.0), 1e-3)
-    fleet.send(20, fb.Upload(0, fb.Statistics(lost, short_vector(moment), 400)))
+    bound[3], moment[3] = 160.0, -np.sign(theta[3]) * 1.3 * np.sqrt(200.0 * 160.0)
+    lost = fitted(LossyRows(np.zeros((0, d)), bound, 160.0), 1e-3)
+    for _ in range(2):
+        fleet.send(20, fb.Upload(0, fb.Statistics(lost, short_vector(moment), 200)))
     assert np.linalg.norm(fleet.knows().theta - theta) < 0.15

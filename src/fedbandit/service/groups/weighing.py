@@ -132,8 +132,8 @@ class _Groups:
         self._spread = np.array([each.spread for each in sums])
         usual = self.median(self._counts)
         self._observations = float(np.minimum(self._counts, usual).sum())
-        self._start = np.zeros_like(self._moments[0])
-        self.pooled = self._start = self.solved(np.ones(len(sums)))
+        self._start: Array = np.zeros(self._moments.shape[1])
+        self._start = self.pooled = self.solved(np.ones(len(sums)))
         self._numbers = max(min(float(len(self.pooled)), usual), 1.0)
 
     def median(self, values: Array) -> float:
