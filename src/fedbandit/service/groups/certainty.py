@@ -37,12 +37,12 @@ from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.service.groups.sums import SILENT, WHOLE, GroupSum, sum_of
 
-_SHARES = 5.0  # of the average group's: what one may have of a direction
+_SHARES = 6.5  # of the average group's: what one may have of a direction
 _FEWEST = 16.0  # groups that there are taken to be, so that the first ones are not believed alone
-_ENOUGH = 1.3  # times its share: as much is left to a group
+_SLACK = 1.3
 _ROOM = 0.02  # of the ridge: what one group may claim of what nobody else has seen, with its share
-_STEPS = 24
-_TINY = 1e-300
+_STEPS, _LOOKS = 40, 8
+_ROUNDING, _TINY = 1e-14, 1e-300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,36 +124,46 @@ def weight_of(memory: Memory, server: Server) -> float:
 
 
 def shares_kept(
-    sums: Array, *, ridge: float, share: float, trusted: Sequence[bool]
+    seen: Array, *, ridge: float, share: float, trusted: Sequence[bool]
 ) -> dict[int, Share]:
-    """Return the shares of those of ``sums`` G (N x d x d) that have more than that.
+    """Return the shares of those of ``seen`` G (N x d x d) that have more than ``share``.
 
-    What k groups alone have of a direction falls to k share of it with each step. A group with no
-    more than ``_ENOUGH`` times its share keeps that.
+    They are cut to a little less, so that groups that have about as much stay as they are. What k
+    groups alone have of a direction falls to k share of it with each step.
     """
-    told, one = sums.copy(), np.eye(sums.shape[1])
-    everybody = np.flatnonzero(~np.asarray(trusted, dtype=bool))
-    looked_at, kept = everybody, dict[int, Share]()
+    told, one, cut = seen.copy(), np.eye(seen.shape[1]), share / _SLACK
+    room = max(_ROOM * ridge, _ROUNDING * float(np.trace(seen.sum(axis=0))))
+    held_back = ~np.asarray(trusted, dtype=bool)
+    kept = dict[int, Share]()
     for _ in range(_STEPS):
-        root = np.linalg.cholesky(_ROOM * ridge * one + told.sum(axis=0))
+        root = np.linalg.cholesky(room * one + told.sum(axis=0))
         inverse = np.linalg.inv(root)
-        held = inverse @ told[looked_at] @ inverse.T
-        over = np.linalg.eigvalsh(held)[:, -1] > _ENOUGH * share
-        if not over.any():
-            if looked_at is everybody:
-                break
-            looked_at = everybody  # what was cut may leave others with more than their share
-            continue
-        looked_at = looked_at[over]
-        values, vectors = np.linalg.eigh(held[over])
-        scales = np.minimum(1.0, _allowed(values, share) / np.maximum(values, share))[:, None, :]
+        over = np.flatnonzero(held_back & (_about_most(told, inverse) > share))
+        if not len(over):
+            most = np.linalg.eigvalsh(inverse @ told @ inverse.T)[:, -1]
+            over = np.flatnonzero(held_back & (most > share))
+        if not len(over):
+            break
+        values, vectors = np.linalg.eigh(inverse @ told[over] @ inverse.T)
+        scales = np.minimum(1.0, _allowed(values, cut) / np.maximum(values, cut))[:, None, :]
         turned, back = root @ vectors, vectors.transpose(0, 2, 1) @ inverse
         steps = zip((turned * scales) @ back, (turned * np.sqrt(scales)) @ back, strict=True)
-        for place, (once, half) in zip(looked_at.tolist(), steps, strict=True):
+        for place, (once, half) in zip(over.tolist(), steps, strict=True):
             before = kept.get(place, Share(one, one))
             kept[place] = Share(once @ before.once, half @ before.half)
-        told[looked_at] = (turned * (values[:, None, :] * scales)) @ turned.transpose(0, 2, 1)
+        told[over] = (turned * (values[:, None, :] * scales)) @ turned.transpose(0, 2, 1)
     return kept
+
+
+def _about_most(told: Array, inverse: Array) -> Array:
+    """Return the largest eigenvalue of each W^-1/2 C W^-1/2, or somewhat less, in O(d^2) each."""
+    y = np.full((len(told), told.shape[1], 1), 1.0)
+    y += 0.5 * np.cos(np.arange(told.shape[1]))[None, :, None]
+    length = np.ones((len(told), 1, 1))
+    for _ in range(_LOOKS):
+        y = inverse @ (told @ (inverse.T @ (y / np.maximum(length, _TINY))))
+        length = np.linalg.norm(y, axis=1, keepdims=True)
+    return np.asarray(length[:, 0, 0])
 
 
 def _allowed(values: Array, share: float) -> Array:

@@ -13,7 +13,7 @@ enough digits to see a group's noise by.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -208,6 +208,14 @@ def unpacked(data: bytes) -> GroupSum:
         raise InvalidState(f"The sum of a group cannot be read ({error}). Restore a backup.") from (
             error
         )
+
+
+def sound(group: GroupSum) -> GroupSum:
+    """Return a sum that was stored, without the negative eigenvalues that rounding made. O(d^3)."""
+    if group.matrix is None or len(group.moment) > WHOLE:
+        return group
+    rows = rows_of(group.matrix)
+    return replace(group, matrix=rows.T @ rows)
 
 
 def _short(numbers: Array) -> bytes:

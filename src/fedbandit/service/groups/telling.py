@@ -1,12 +1,13 @@
 """What agents are told in place of everything that was merged, for a model with groups.
 
 Agents need not know: a download carries V and a moment b, and its receiver computes theta = V^-1 b.
-So to tell another theta, the moment that is told is V times that.
+So to tell another theta, the moment that is told is V times that. To tell another V too, a whole
+state is told in place of the server's (``certainty``).
 
 In models that earlier versions made, each group gives an estimate of theta, and agents are told
 their geometric median: the point with the least sum of distances. It stays near the honest groups'
 estimates as long as more than half of the groups have no liar, however large the lies in the others
-are. V, the certainty, is that of the whole.
+are. V is that of the whole in these.
 """
 
 from collections.abc import Mapping
@@ -107,7 +108,9 @@ def as_told(recipe: Recipe, server: Server, told: bytes) -> Server:
     if not told:
         return server
     if len(told) != server.moment.nbytes:
-        return server_at(recipe, told)
+        other = server_at(recipe, told)
+        other.version = server.version
+        return other
     other = recipe.server()
     moment = np.frombuffer(told, "<f8").astype(np.float64)
     other.adopt(replace(server.statistics, moment=moment), version=server.version)

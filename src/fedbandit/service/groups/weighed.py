@@ -14,6 +14,7 @@ coordinator merges into the same model, which reads what is stored. What is merg
 stored sum when a coordinator stops is in no group from then on.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -30,17 +31,19 @@ from fedbandit.core.statistics import Statistics
 from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.groups.certainty import Excess, Fair, fair, is_told_anew, lessened, weight_of
 from fedbandit.service.groups.membership import closed_key, group_at, group_of, key_of
-from fedbandit.service.groups.sums import GroupSum, nothing, packed, sum_of, unpacked
+from fedbandit.service.groups.sums import GroupSum, nothing, packed, sound, sum_of, unpacked
 from fedbandit.service.groups.telling import moment_for
 from fedbandit.service.groups.weighing import Weighed, weigh
 from fedbandit.service.storage.contract import Model
+
+_log = logging.getLogger("fedbandit.service")
 
 _MOVED = 0.1
 _DISPUTED = 5.0  # from a weight of one of these on, a group is told all that it sent itself
 _LEARNED = 1.0  # tr V^-1 G of what has come since groups were weighed
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
 _BUSY = 0.1  # the share of time that weighing takes, and telling groups what they sent
-_SAVED, _OWED = 1.0, 60.0  # seconds of it that are saved up, and owed, at most
+_SAVED, _OWED = 1.0, 5.0  # seconds of it that are saved up, and owed, at most
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +81,7 @@ class WeighedGroups:
         self._forget()
         self._shared = now + _SHARED if self._reads > 1 else 0.0
         for number, data in stored.items():
-            total = nothing(self._memory).plus([unpacked(data)])
+            total = nothing(self._memory).plus([sound(unpacked(data))])
             self._groups[number] = _Kept(total, 0.0, np.zeros_like(total.moment))
 
     def absorb(self, sent: Iterable[tuple[int, Statistics]], now: float) -> dict[int, bytes]:
@@ -146,17 +149,22 @@ class WeighedGroups:
         self._saved = max(-_OWED, self._saved - (self._clock() - began))
 
     def _telling(self, whole: Server, number: int | None = None) -> bytes:
-        """Return what is told by what was found last."""
-        fair = self._fair
-        if fair is None or (self._found.theta is None and not is_told_anew(whole, fair)):
+        """Return what is told by what was found last.
+
+        With what came since, unless that is so much that it should have been weighed.
+        """
+        fair, late = self._fair, self._learned > _LEARNED
+        if fair is None:
+            return b""
+        anew = late or is_told_anew(whole, fair)
+        if self._found.theta is None and not anew:
             return b""
         theta = fair.theta if self._found.theta is None else self._found.theta
-        if not is_told_anew(whole, fair):
+        if not anew or fair.less is None or fair.told is None:
             told = moment_for(self._recipe, whole, theta)
             return told.astype("<f8").tobytes() if np.isfinite(told).all() else b""
-        assert fair.less is not None
-        assert fair.told is not None
-        less, seen = fair.less, fair.told + self._since
+        less, seen = fair.less, fair.told
+        less, seen = (less + self._since, seen) if late else (less, seen + self._since)
         part = lessened(self._recipe, whole, less, seen)
         told = moment_for(self._recipe, part, theta)
         if number is not None:
@@ -168,17 +176,21 @@ class WeighedGroups:
 
     def found(self, whole: Server) -> Weighed:
         """Weigh the groups; where numbers are too large for that, what was found before stands."""
-        keys = sorted(self._groups)
+        keys, ridge = sorted(self._groups), self._memory.ridge
         sums = [self._groups[key].total for key in keys]
         past = [group_at(key)[0] == 1 for key in keys]  # merged without groups
-        try:
-            with np.errstate(all="ignore"):  # what overflows is found, and is not told
+        with np.errstate(all="ignore"):  # what overflows is found, and is not told
+            try:
                 part = fair(self._memory, whole, sums, trusted=past)
-                ridge = self._memory.ridge
+            except np.linalg.LinAlgError:
+                _log.warning("numbers too large to tell what share of a direction groups have")
+                part = Fair(whole.theta, sums, {})
+            try:
                 found = weigh(part.sums, sent=sums, ridge=ridge, trusted=past)
                 known = None if part.told is None else np.asarray(np.linalg.inv(part.told))
-        except np.linalg.LinAlgError:
-            return self._found
+            except np.linalg.LinAlgError:
+                _log.warning("numbers too large to weigh groups by; what was found before stands")
+                return self._found
         self._found, self._at, self._fair, self._known = found, whole.theta, part, known
         told = np.minimum(1.0, _DISPUTED * found.weights).tolist()
         self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in part.own.items()}

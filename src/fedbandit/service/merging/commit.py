@@ -81,14 +81,7 @@ class Committer:
         try:
             return self._commit(batch)
         except (_Unsound, UnreadableUploads):
-            outcomes = [self._commit_alone(each) for each in batch]
-        owns = [self._own(each.agent) for each in batch]
-        last = {
-            (each.format, own): each.download
-            for own, each in zip(owns, outcomes, strict=True)
-            if isinstance(each, Answer)
-        }
-        return _with_downloads(outcomes, owns, last)
+            return [self._commit_alone(each) for each in batch]
 
     def _commit_alone(self, checked: CheckedSync) -> Outcome:
         try:
@@ -209,7 +202,7 @@ class Committer:
     def _own(self, agent: str) -> int | None:
         """Return the group of an agent that is told more than others are; mostly None."""
         model = self._served.model
-        if not model.weighed:
+        if not (model.weighed and model.groups):
             return None
         key = key_of(model.groups, group_of(model.created, model.groups, agent))
         return key if self._weighed.knows_more(key) else None

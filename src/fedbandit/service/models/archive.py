@@ -24,13 +24,14 @@ from fedbandit.service.bookkeeping.quotas import (
 )
 from fedbandit.service.bookkeeping.recipes import current_fingerprint, server_at
 from fedbandit.service.groups.membership import check_groups
+from fedbandit.service.groups.telling import as_told
 from fedbandit.service.models.model import new_incarnation, recipe_of
 from fedbandit.service.storage.contract import Archive, Model, Relaying, Token
 from fedbandit.terms import check_limits, check_name
 from fedbandit.wire import Limits, ShadowSums
 
-_MAGIC = b"fedbandit model 4\n"
-_OLDER = (b"fedbandit model 3\n", b"fedbandit model 2\n", b"fedbandit model 1\n")
+_MAGIC = b"fedbandit model 5\n"
+_OLDER = tuple(f"fedbandit model {number}\n".encode() for number in range(1, 5))
 _DIGEST = 32
 _APART = ("lives", "shadow")  # fields that are written in a form of their own
 
@@ -151,7 +152,9 @@ def read_archive(data: bytes, *, name: str | None = None) -> Archive:
     try:
         wired = msgspec.msgpack.decode(body, type=_Archive)
         archive = _archive(wired, name or wired.model.name)
-        model, server = archive.model, server_at(recipe_of(archive.model), archive.state)
+        model, recipe = archive.model, recipe_of(archive.model)
+        server = server_at(recipe, archive.state)
+        as_told(recipe, server, model.told)
         if (server.version, server.count) != (model.version, model.count):
             raise _broken("a state of another version than the model's")
     except (msgspec.DecodeError, TypeError, FedbanditError) as error:
