@@ -11,7 +11,8 @@ most.
 *Storing.* A sum may be a hundred times as large as an upload. It is written once what it lacks
 pulls by as much, or has ``_MOVED`` of the median group's mass; and with each upload while another
 coordinator merges into the same model, which reads what is stored. What is merged and not in a
-stored sum when a coordinator stops is in no group from then on.
+stored sum when a coordinator stops is in no group from then on: it counts as one more group's
+(``certainty``), and sketches are told without it.
 """
 
 import logging

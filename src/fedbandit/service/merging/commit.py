@@ -81,7 +81,13 @@ class Committer:
         try:
             return self._commit(batch)
         except (_Unsound, UnreadableUploads):
-            return [self._commit_alone(each) for each in batch]
+            outcomes = [self._commit_alone(each) for each in batch]
+        if self._served.model.weighed:
+            return outcomes  # each with what its own group is told
+        last: dict[tuple[int, int | None], bytes] = {
+            (each.format, None): each.download for each in outcomes if isinstance(each, Answer)
+        }
+        return _with_downloads(outcomes, [None] * len(batch), last)
 
     def _commit_alone(self, checked: CheckedSync) -> Outcome:
         try:

@@ -26,8 +26,8 @@ class Model:
     taken out again; ``set_back`` is the version of the last such time, 0 if there was none.
     ``count`` is the number of observations in the state. ``mass`` is what all uploads added to the
     trace of V, but for those of agents that were forgotten. ``snapshot`` is when the last one was
-    taken. ``groups`` is the number of groups of agents, 0 for none, and ``told`` the moment that
-    agents are told with them, as float64; empty if it is the state's own. ``weighed``: the groups
+    taken. ``groups`` is the number of groups of agents, 0 for none, and ``told`` the moment or the
+    state that agents are told with them (``telling.as_told``); empty for its own. ``weighed``: they
     are weighed (``groups.weighing``); else agents are told the median of their estimates.
     ``relays`` is how many levels of relays may be between its agents and this coordinator.
     """
