@@ -41,7 +41,7 @@ _log = logging.getLogger("fedbandit.service")
 
 _MOVED = 0.1
 _DISPUTED = 5.0  # from a weight of one of these on, a group is told all that it sent itself
-_LEARNED = 1.0  # tr V^-1 G of what has come since groups were weighed
+_LEARNED = 0.3  # tr V^-1 G of what has come since groups were weighed
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
 _BUSY = 0.1  # the share of time that weighing takes, and telling groups what they sent
 _SAVED, _OWED = 1.0, 5.0  # seconds of it that are saved up, and owed, at most
