@@ -35,7 +35,7 @@ from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
-from fedbandit.service.groups.sums import SILENT, WHOLE, GroupSum, sum_of
+from fedbandit.service.groups.sums import SILENT, WHOLE, GroupSum, positive, sum_of, symmetric
 
 _SHARES = 6.5  # of the average group's: what one may have of a direction
 _FEWEST = 16.0  # groups that there are taken to be, so that the first ones are not believed alone
@@ -82,7 +82,7 @@ class Share(NamedTuple):
     def of(self, one: GroupSum) -> GroupSum:
         """Return the share of a sum: B G B^T and A b, for the G of estimates."""
         sent, nothing = one.square + np.diag(one.spread), np.zeros_like(one.moment)
-        matrix, moment = _symmetric(self.half @ sent @ self.half.T), self.once @ one.moment
+        matrix, moment = symmetric(self.half @ sent @ self.half.T), self.once @ one.moment
         return replace(one, matrix=matrix, rows=one.rows[:0], spread=nothing, moment=moment)
 
 
@@ -100,14 +100,14 @@ def fair(
     seen = np.array([one.of_v(weight) for one in sums])
     if not isinstance(server.summary, Sketch):  # what that has shed is not told
         rest = sum_of(memory, server.statistics).of_v(weight) - seen.sum(axis=0)
-        seen = np.concatenate([seen, _positive(rest)[None]])
+        seen = np.concatenate([seen, positive(rest)[None]])
     share = _SHARES / max(sum(one.mass > SILENT * ridge for one in sums), _FEWEST)
     believed = [*trusted, False][: len(seen)]
     kept = shares_kept(seen, ridge=ridge, share=share, trusted=believed)
     told, less = ridge * np.eye(d) + seen.sum(axis=0), np.zeros((d, d))
     left, own = list(sums), dict[int, Excess]()
     for place, part in kept.items():
-        excess = _symmetric(seen[place] - part.once @ seen[place])
+        excess = symmetric(seen[place] - part.once @ seen[place])
         less = less + excess
         if place < len(sums):
             left[place] = part.of(sums[place])
@@ -199,7 +199,7 @@ def lessened(recipe: Recipe, whole: Server, less: Array, told: Array) -> Server:
 def _lessened(memory: Any, summary: Any, less: Array, told: Array) -> Any:
     match summary:
         case Gram():
-            return Gram(_positive(summary.matrix - less), summary.shed)
+            return Gram(positive(summary.matrix - less), summary.shed)
         case LossyGram():
             kept, bound, lost = _lossy(summary, summary.matrix, less)
             return LossyGram(kept, bound, lost, summary.weight)
@@ -220,17 +220,7 @@ def _lossy(summary: LossyGram | LossyRows, rows: Array, less: Array) -> tuple[Ar
     shares = 1.0 - less.diagonal() / np.maximum(whole.diagonal(), _TINY)
     bound = summary.bound * np.clip(shares, 0.0, 1.0)
     lost = summary.lost * float(bound.sum()) / max(float(summary.bound.sum()), _TINY)
-    return _positive((whole - less - np.diag(bound)) / summary.weight), bound, lost
-
-
-def _symmetric(matrix: Array) -> Array:
-    return np.asarray((matrix + matrix.T) / 2.0)
-
-
-def _positive(matrix: Array) -> Array:
-    """Return the matrix with its negative eigenvalues at 0."""
-    values, vectors = np.linalg.eigh(matrix)
-    return _symmetric((vectors * np.maximum(values, 0.0)) @ vectors.T)
+    return positive((whole - less - np.diag(bound)) / summary.weight), bound, lost
 
 
 def _longest(matrix: Array, most: int) -> tuple[Array, float]:

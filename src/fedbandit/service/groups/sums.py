@@ -214,8 +214,18 @@ def sound(group: GroupSum) -> GroupSum:
     """Return a sum that was stored, without the negative eigenvalues that rounding made. O(d^3)."""
     if group.matrix is None or len(group.moment) > WHOLE:
         return group
-    rows = rows_of(group.matrix)
-    return replace(group, matrix=rows.T @ rows)
+    return replace(group, matrix=positive(group.matrix))
+
+
+def positive(matrix: Array) -> Array:
+    """Return the matrix with its negative eigenvalues at 0. O(d^3)."""
+    values, vectors = np.linalg.eigh(matrix)
+    return symmetric((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def symmetric(matrix: Array) -> Array:
+    """Return the matrix without what rounding made of its symmetry."""
+    return np.asarray((matrix + matrix.T) / 2.0)
 
 
 def _short(numbers: Array) -> bytes:

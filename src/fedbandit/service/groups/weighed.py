@@ -5,8 +5,8 @@ are is decided by how much an honest group pulls at the estimate (its v, see ``w
 by what an upload says of itself.
 
 *Weighing.* What was found stands while it would take less than ``_MOVED`` of that to move the
-estimate from everything back to where it was. Under load weighing takes a tenth of the time at
-most.
+estimate from everything back to where it was, and little was added to V since (``_LEARNED``). Under
+load weighing takes a tenth of the time at most; then V is told without what came since.
 
 *Storing.* A sum may be a hundred times as large as an upload. It is written once what it lacks
 pulls by as much, or has ``_MOVED`` of the median group's mass; and with each upload while another
