@@ -7,7 +7,8 @@ told, with
 
     C <= share (room I + sum of all C),    room = 0.02 ridge                                (1)
 
-in every direction (x^T C x for every x). With k lying groups the sum L of their C is at most
+in every direction (x^T C x for every x; room is 1e-14 of the trace of all G where that is more:
+their rounding). With k lying groups the sum L of their C is at most
 k share (room I + H + L), H the sum of the honest ones'. So, whatever they sent, they add no more
 than
 
