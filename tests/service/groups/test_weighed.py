@@ -179,8 +179,9 @@ def test_what_is_not_stored_is_little_of_what_honest_groups_sent(seed: int, othe
             behind = mass - (unpacked(stored[number]).mass if number in stored else 0.0)
             assert behind <= 1e-4 if others else behind <= 0.1 * median + 1e-4
     assert written == 60 or not others
-    little = groups.absorb([(0, observed(recipe, 1, 1).statistics)], 1000.0)
-    assert bool(little) == others
+    little = [(0, observed(recipe, 1, 1).statistics)]  # the first may be one too many
+    stored_each = [bool(groups.absorb(little, 1000.0)) for _ in range(2)]
+    assert all(stored_each) == others
 
 
 def test_weighing_takes_a_tenth_of_the_time_and_is_never_in_debt_for_long() -> None:
