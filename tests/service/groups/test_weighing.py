@@ -124,6 +124,22 @@ def test_liars_in_a_third_of_the_groups_move_the_estimate_by_a_few_deviations_of
     assert away @ known @ away <= 9.0 * d * noise**2
 
 
+def test_a_lie_that_is_hardly_larger_than_noise_is_trusted_less_and_honest_groups_as_ever() -> None:
+    liars, others, d = [], [], 12
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        theta, sums = rng.standard_normal(d) / np.sqrt(d), []
+        for n in [100] * 23:
+            arms = rng.standard_normal((n, d)) / np.sqrt(d)
+            sums.append(told_sum(arms, arms @ theta + rng.standard_normal(n)))
+        lie = rng.standard_normal((400, d)) / np.sqrt(d)
+        found = weighed([*sums, told_sum(lie, -lie @ theta)])
+        liars.append(found.weights[-1])
+        others.append(found.weights[:-1].mean())
+    assert np.mean(liars) < 0.04  # pulls by a typical group's alone: 0.11
+    assert np.mean(others) > 0.85
+
+
 def test_what_was_merged_before_there_were_groups_counts_by_its_mass() -> None:
     lost = []
     for seed in range(20):

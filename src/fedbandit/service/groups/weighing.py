@@ -18,8 +18,11 @@ rewards at most, whatever a group says. Agents are told the theta with
 
     sum of w r = 0,    w = min(1, max(median v, e) / v):
 
-a group pulls no harder than a typical one, and one that would pull much harder, hardly at all. In
-directions that no group speaks of, theta is that of the estimate from all sums, P.
+a group pulls no harder than a typical one, and one that would pull much harder, hardly at all.
+There, groups whose v is more than ``_FAR`` deviations of noise explain (a quantile q, see below)
+are trusted less, t = min(1, q max(median v, e) / v)^4, and theta is found once more with t w for w.
+Once, not in turns: what is trusted less fits worse, and honest groups would be lost. In directions
+that no group speaks of, theta is that of the estimate from all sums, P.
 
 Where liars lead P, the v of all groups are large alike, and hide theirs. So the median is taken,
 and the steps to theta begin, at the centre: where groups of equal weight would put theta
@@ -47,6 +50,8 @@ from fedbandit.service.groups.membership import FEWEST_GROUPS
 from fedbandit.service.groups.sums import SILENT, GroupSum
 
 _Z = 5.0  # deviations beyond which a group is named: some 24 groups are looked at many times
+_FAR, _FALL = 2.0, 4  # deviations from which on a group is trusted less, and how steeply
+_LITTLE = 0.03  # to that power is the least that is left of it
 _ENOUGH = 1.5  # observations for each feature, without those of heavy groups, to find a centre
 _STEPS = 20
 _CENTRE_STEPS = 100  # few, unless liars are many
@@ -99,8 +104,13 @@ def weigh(
     if not np.isfinite(misfits / limits).all():
         raise np.linalg.LinAlgError("numbers too large to weigh groups by")
     weights = np.minimum(1.0, limits / misfits)
-    chance = groups.quantile(centre, noise) * groups.heavier(weights)
-    return Weighed(told, weights, misfits > chance * limits, groups.metric, groups.median(limits))
+    usual = groups.heavier(weights) * limits
+    doubted = misfits > groups.quantile(centre, noise, _Z) * usual
+    trust = np.clip(groups.quantile(centre, noise, _FAR) * usual / misfits, _LITTLE, 1.0) ** _FALL
+    if trust.min() < 1.0:
+        told = groups.settled(told, limits, trust)
+        weights = trust * np.minimum(1.0, limits / groups.misfits(told))
+    return Weighed(told, weights, doubted, groups.metric, groups.median(limits))
 
 
 class _Groups:
@@ -148,13 +158,15 @@ class _Groups:
         """
         return np.asarray(self._more * (1.0 + self._mass / float(weights @ self._mass)))
 
-    def quantile(self, theta: Array, noise: Array) -> float:
-        """Return how many times the typical v a group may have by chance."""
+    def quantile(self, theta: Array, noise: Array, deviations: float) -> float:
+        """Return how many times the typical v a group has by chance, at so many deviations."""
         numbers = self._numbers
         if (noise > 0.0).all():
             numbers = min(numbers, _numbers_in((self.misfits(theta) / noise)[self._speak]))
         part = 2.0 / (9.0 * numbers)
-        return float((1.0 - part + _Z * sqrt(part)) ** 3)  # Wilson and Hilferty's, for chi squared
+        return float(
+            (1.0 - part + deviations * sqrt(part)) ** 3
+        )  # Wilson and Hilferty's, for chi squared
 
     def misfits(self, theta: Array) -> Array:
         """Return v of each group at an estimate (N)."""
@@ -200,10 +212,10 @@ class _Groups:
                 break
         return theta, self.median(misfits) * n / (n - d)
 
-    def settled(self, theta: Array, limits: Array) -> Array:
-        """Return the estimate with sum of w r = 0, by steps from a centre on."""
+    def settled(self, theta: Array, limits: Array, trust: Array | float = 1.0) -> Array:
+        """Return the estimate with sum of t w r = 0, by steps from a centre on."""
         for _ in range(_STEPS):
-            weights = np.minimum(1.0, limits / self.misfits(theta))
+            weights = trust * np.minimum(1.0, limits / self.misfits(theta))
             before, theta = theta, self.solved(weights)
             if not _length(theta - before) > _CLOSE * _length(theta):
                 break
