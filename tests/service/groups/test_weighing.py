@@ -195,6 +195,18 @@ def test_what_a_group_tells_of_its_rewards_excuses_no_more_than_the_others_noise
         assert np.linalg.norm(found.theta - theta) < 0.1
 
 
+def test_those_who_have_seen_nothing_make_nobody_else_stand_out() -> None:
+    for seed in range(10):
+        rng, d = np.random.default_rng(seed), 20
+        theta, sums = rng.standard_normal(d) / np.sqrt(d), []
+        for _ in range(20):
+            arms = rng.standard_normal((100, d)) / np.sqrt(d)
+            sums.append(told_sum(arms, (arms @ theta + 1.0) * rng.lognormal(0.0, 1.2, 100)))
+        alone, beside = weighed(sums), weighed([*sums, told_sum(np.zeros((1, d)), np.zeros(1))])
+        assert_allclose(beside.weights[:-1], alone.weights, rtol=1e-3)  # steps end there
+        assert (beside.doubted[:-1] == alone.doubted).all()
+
+
 def test_those_who_have_seen_nothing_change_nothing() -> None:
     rng, d = np.random.default_rng(0), 6
     theta = rng.standard_normal(d) / 3.0

@@ -2,19 +2,19 @@
 
 A group g that sent G and b (``GroupSum``) is asked how well an estimate theta fits what it sent:
 
-    r = b - G theta,    v = r^T D^-1 r / scale,    scale = mass of g / median mass,
+    r = b - G theta,    v = r^T D^-1 r / scale,    scale = min(1, mass of g / median mass);
 
-and N / 2 at most, so that mass does not excuse a lie; but for what was merged before a model had
-groups, which is not one agent's. D is the diagonal of the ridge and the sum of all G, each scaled
-to the median mass at most. For honest groups r is noise, whatever they have seen and however much,
-so that their v are alike: noise
-of mean square s makes a v of
+mass excuses no lie, but for what was merged before a model had groups, which is not one agent's. D
+is the diagonal of the ridge and the sum of all G, each scaled to the median mass at most. For
+honest groups r is noise, whatever they have seen, so that their v are alike, and larger only for
+those that have seen more: these count as much as a typical one. Noise of mean square s makes a v of
 
-    e = s tr(D^-1 G) / scale
+    e = s tr(D^-1 G) median mass / mass of g
 
-on average. s is what theta leaves of the squares of the group's rewards; the mean of all groups' at
-least, so that those who had one of few rewards do not stand out, and that of the median group with
-rewards at most, whatever a group says. Agents are told the theta with
+on average, of as much as the median group has seen. s is what theta leaves of the squares of the
+group's rewards; the mean of all groups' at least, so that those who had one of few rewards do not
+stand out, and that of the median group with rewards at most, whatever a group says. Agents are
+told the theta with
 
     sum of w r = 0,    w = min(1, max(median v, e) / v):
 
@@ -109,7 +109,10 @@ def weigh(
     trust = np.clip(groups.quantile(centre, noise, _FAR) * usual / misfits, _LITTLE, 1.0) ** _FALL
     if trust.min() < 1.0:
         told = groups.settled(told, limits, trust)
-        weights = trust * np.minimum(1.0, limits / groups.misfits(told))
+        misfits = groups.misfits(told)
+        weights = trust * np.minimum(1.0, limits / misfits)
+        if not np.isfinite(misfits).all():
+            raise np.linalg.LinAlgError("numbers too large to weigh groups by")
     return Weighed(told, weights, doubted, groups.metric, groups.median(limits))
 
 
@@ -130,7 +133,7 @@ class _Groups:
         self._owned = (held + _TINY) / (held + _TINY).sum(axis=0)
         self.metric = ridge + np.minimum(1.0, middle / mass) @ held
         self._light = np.minimum(1.0, middle * (len(sums) / 2.0) / mass)
-        most = np.where(trusted, np.inf, len(sums) / 2.0)
+        most = np.where(trusted, np.inf, 1.0)
         self._scale = np.clip(mass / middle, _LEAST, most)
         self._more = np.maximum(1.0, mass / (middle * self._scale))
         self._leverage = (held / self.metric).sum(axis=1) / (self._scale * self._more)
@@ -153,16 +156,17 @@ class _Groups:
     def heavier(self, weights: Array) -> Array:
         """Return how much larger v may be of groups that know much of what the estimate knows (N).
 
-        v is divided by N / 2 at most for what a group has more than others; and it has the noise of
-        the estimate too, which is that of what the weights leave.
+        v is not divided by what a group has more than others; and it has the noise of the estimate
+        too, which is that of what the weights leave.
         """
         return np.asarray(self._more * (1.0 + self._mass / float(weights @ self._mass)))
 
     def quantile(self, theta: Array, noise: Array, deviations: float) -> float:
         """Return how many times the typical v a group has by chance, at so many deviations."""
         numbers = self._numbers
-        if (noise > 0.0).all():
-            numbers = min(numbers, _numbers_in((self.misfits(theta) / noise)[self._speak]))
+        usual = noise[self._speak]
+        if (usual > 0.0).all():
+            numbers = min(numbers, _numbers_in(self.misfits(theta)[self._speak] / usual))
         part = 2.0 / (9.0 * numbers)
         return float(
             (1.0 - part + deviations * sqrt(part)) ** 3
@@ -182,16 +186,16 @@ class _Groups:
 
     def noise(self, theta: Array, sent: Sequence[GroupSum]) -> Array:
         """Return e of each group (N); 0 for all where too few tell of their rewards."""
-        told = np.array([each.rewards.count for each in sent])
+        told, speak = np.array([each.rewards.count for each in sent]), self._speak
         squares = np.array([each.rewards.squares for each in sent])
-        if not (squares > 0.0).any() or (told > 0).mean() <= 0.5:
+        if not (squares[speak] > 0.0).any() or (told[speak] > 0).mean() <= 0.5:
             return np.zeros(len(self._sums))
         explained = np.array([(2.0 * each.moment - each.times(theta)) @ theta for each in sent])
         left = squares / np.maximum(told, 1) - explained / np.maximum(self._counts, 1.0)
         left = np.where(told > 0, np.maximum(left, 0.0), 0.0)
-        some = np.sort(left[squares > 0.0])
+        some = np.sort(left[speak & (squares > 0.0)])
         left = np.minimum(left, some[(len(some) - 1) // 2])
-        return np.asarray(np.maximum(left, left.mean()) * self._leverage)
+        return np.asarray(np.maximum(left, left[speak].mean()) * self._leverage)
 
     def centre(self, misfits: Array) -> tuple[Array, float]:
         """Return an estimate that few liars have not led, and the median of v there.
