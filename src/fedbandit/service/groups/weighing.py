@@ -100,19 +100,14 @@ def weigh(
     noise = groups.noise(centre, sent or sums)
     limits = np.maximum(min(median, groups.median(misfits)), noise)
     told = groups.settled(centre, limits)
-    misfits = groups.misfits(told)
-    if not np.isfinite(misfits / limits).all():
-        raise np.linalg.LinAlgError("numbers too large to weigh groups by")
+    misfits = _finite(groups.misfits(told), limits)
     weights = np.minimum(1.0, limits / misfits)
     usual = groups.heavier(weights) * limits
     doubted = misfits > groups.quantile(centre, noise, _Z) * usual
     trust = np.clip(groups.quantile(centre, noise, _FAR) * usual / misfits, _LITTLE, 1.0) ** _FALL
     if trust.min() < 1.0:
         told = groups.settled(told, limits, trust)
-        misfits = groups.misfits(told)
-        weights = trust * np.minimum(1.0, limits / misfits)
-        if not np.isfinite(misfits).all():
-            raise np.linalg.LinAlgError("numbers too large to weigh groups by")
+        weights = trust * np.minimum(1.0, limits / _finite(groups.misfits(told), limits))
     return Weighed(told, weights, doubted, groups.metric, groups.median(limits))
 
 
@@ -168,9 +163,8 @@ class _Groups:
         if (usual > 0.0).all():
             numbers = min(numbers, _numbers_in(self.misfits(theta)[self._speak] / usual))
         part = 2.0 / (9.0 * numbers)
-        return float(
-            (1.0 - part + deviations * sqrt(part)) ** 3
-        )  # Wilson and Hilferty's, for chi squared
+        # Wilson and Hilferty's, for chi squared
+        return float((1.0 - part + deviations * sqrt(part)) ** 3)
 
     def misfits(self, theta: Array) -> Array:
         """Return v of each group at an estimate (N)."""
@@ -273,6 +267,13 @@ def _numbers_in(ratios: Array) -> float:
     low, middle, high = np.quantile(ratios, (0.35, 0.5, 0.65)).tolist()
     alike = 0.77 * middle / max(high - low, _TINY)
     return float(max(1.0, 2.0 * min(alike, _ALIKE) ** 2))
+
+
+def _finite(misfits: Array, limits: Array) -> Array:
+    """Return the v of groups; raise LinAlgError where they cannot be held against their limits."""
+    if not np.isfinite(misfits / limits).all():
+        raise np.linalg.LinAlgError("numbers too large to weigh groups by")
+    return misfits
 
 
 def _median(values: Array) -> float:
