@@ -84,6 +84,12 @@ def test_a_reward_is_counted_once() -> None:
         assert agent.status().pending == 1
 
 
+def soon_rewarded(agent: fb.ConnectedAgent, decision: str) -> None:
+    """Reward it, as soon as the background thread is not learning."""
+    while not agent.reward_at_once(decision, 1.0):
+        time.sleep(0.001)
+
+
 def test_a_reward_at_once_is_the_same_reward(tmp_path: Path) -> None:
     twins = Twin(LAZY), Twin(LAZY)
     for twin, at_once in zip(twins, (False, True), strict=True):
@@ -97,7 +103,7 @@ def test_a_reward_at_once_is_the_same_reward(tmp_path: Path) -> None:
                 while at_once and not agent.reward_at_once(decision.id, value):
                     time.sleep(0.001)  # the background thread was just learning
             with pytest.raises(SettledDecision):
-                agent.reward_at_once(decision.id, 1.0)
+                soon_rewarded(agent, decision.id)
             assert agent.status().rewards == 20
             assert agent.sync(everything=True)
     np.testing.assert_array_equal(twins[0].server.moment, twins[1].server.moment)
