@@ -158,3 +158,32 @@ def test_without_an_answer_a_quiet_agent_has_no_trouble(tmp_path: Path) -> None:
         delivery.do_housekeeping()
     assert 5 <= len(twin.requests) - asked <= 21
     state.close()
+
+
+@each_recipe
+def test_an_agent_that_was_not_heard_for_an_hour_sends_what_it_has(recipe: fb.Recipe) -> None:
+    """One that says that everything is known would silence it: nothing counts any more."""
+    with coordinator(recipe) as served, served.connect("liar") as liar:
+        for _ in range(3000):
+            liar.reward(liar.decide(np.eye(D)[:1]).id, -1.0)
+        assert liar.sync(everything=True)
+        who, token = Identity(model=served.model, agent="a"), served.token("a")
+        transport = HttpTransport(
+            served.url, model=who.model, agent=who.agent, token=token, timeout=10.0
+        )
+        state = open_state(transport, who, waiting=waiting_for(None, None))
+        agent = fb.ConnectedAgent(state, transport)
+        for _ in range(3):
+            agent.reward(agent.decide(np.eye(D)[:1]).id, 1.0)
+        now = [0.0]
+        delivery = Delivery(state, transport, clock=lambda: now[0])
+        for now[0], due in ((1700.0, False), (5500.0, True)):
+            delivery.do_housekeeping()
+            assert delivery.due() is due
+        delivery.deliver()
+        now[0] = 7000.0  # it was heard just now
+        agent.reward(agent.decide(np.eye(D)[:1]).id, 1.0)
+        delivery.do_housekeeping()
+        assert not delivery.due()
+        assert not agent.close(flush=False)  # what it learned since is not delivered
+        assert served.state().count == 3003

@@ -19,6 +19,12 @@ QUIET = 3600.0
 An upload is due once what is new counts beside what the agent has. If somebody fed the model
 nonsense, nothing new may count any more, and the agent would never hear that this was undone.
 """
+UNHEARD = 3600.0
+"""Seconds without a sync after which an agent sends what it has, whether that counts or not.
+
+One that says first that everything is known would silence all others: nothing that they see counts
+beside it, and nobody would ever contradict it.
+"""
 
 
 class Sender(Protocol):
@@ -50,6 +56,10 @@ class Sender(Protocol):
 
     def do_housekeeping(self) -> float | None:
         """Do what is due without the network; return in how many seconds again, None for never."""
+        ...
+
+    def flush(self) -> None:
+        """Let what is pending be due."""
         ...
 
     def next_request(self) -> OutgoingSync | None:
@@ -84,6 +94,7 @@ class Delivery:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock, self._ask_at = clock, clock() + QUIET * (0.5 + random())
+        self._send_at = clock() + UNHEARD * (0.5 + random())
         self.uploads = self.bytes_up = self.bytes_down = 0
         self._state, self._transport = state, transport
         self._tried = True  # an upload in flight that a journal held may have been sent
@@ -91,9 +102,13 @@ class Delivery:
     def do_housekeeping(self) -> float:
         """Do what the state asks for without the network; return in how many seconds again.
 
-        Also ask whether the model was set back, if the coordinator has not been heard for long.
+        Also let what is pending be sent, and ask whether the model was set back, if the coordinator
+        has not heard, or has not been heard, for long.
         """
         pause = self._state.do_housekeeping()
+        if self._clock() >= self._send_at:
+            self._send_at = self._clock() + UNHEARD * (0.5 + random())
+            self._state.flush()
         if self._state.caught_up and self._clock() >= self._ask_at:
             self._ask_at = self._clock() + QUIET * (0.5 + random())
             with suppress(RemoteError):  # the next delivery says so if it lasts
@@ -158,6 +173,7 @@ class Delivery:
         if synced.sequence != request.sequence:
             self._transport.close()  # further answers on this connection may be misplaced too
             raise _another_answer(synced.sequence, request.sequence)
+        self._send_at = self._clock() + UNHEARD * (0.5 + random())
         self.uploads += 1
         self.bytes_up += len(request.body)
         self._heard(answer)

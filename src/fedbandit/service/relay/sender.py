@@ -74,6 +74,9 @@ class RelaySender:
             self._all, self._due, self._all_at = True, True, now + self._wait
         return self._all_at - now
 
+    def flush(self) -> None:
+        """Leave it to ``do_housekeeping``, which lets nothing wait for long."""
+
     def next_request(self) -> OutgoingSync | None:
         """Put an upload in flight if one is due and none is; return the request, or None.
 
