@@ -33,7 +33,7 @@ from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.bookkeeping.quotas import mass_of
-from fedbandit.service.groups.membership import group_of
+from fedbandit.service.groups.membership import group_of, key_of
 from fedbandit.service.groups.telling import as_told, told_moment
 from fedbandit.service.groups.weighed import WeighedGroups
 from fedbandit.service.models.model import Served, new_model
@@ -198,12 +198,17 @@ class Median(Defence):
 
 
 class Weighed(Defence):
-    """Sorts agents into groups by name, and weighs these: ``model create --groups 24``."""
+    """Sorts agents into groups by name, and weighs these: ``model create --groups 24``.
 
-    def __init__(self, recipe: fb.Recipe, groups: int, *, feared: bool = False) -> None:
+    ``watched``: once one stands out, as models have it unless it is said otherwise.
+    """
+
+    def __init__(
+        self, recipe: fb.Recipe, groups: int, *, feared: bool = False, watched: bool = False
+    ) -> None:
         super().__init__(recipe)
         self.number, self.feared = groups, feared
-        self.groups = WeighedGroups(recipe, clock=float)
+        self.groups = WeighedGroups(recipe, watched=watched, clock=float)
         self.sent: list[tuple[int, fb.Statistics]] = []
         self.told = b""
 
@@ -227,7 +232,7 @@ class Weighed(Defence):
         return True
 
     def _group(self, agent: int) -> int:
-        return group_of(0.5, self.number, f"agent-{agent}")
+        return key_of(self.number, group_of(0.5, self.number, f"agent-{agent}"))
 
     def download(self, agent: int) -> fb.Download:
         """Return what an agent is told."""
@@ -391,6 +396,7 @@ DEFENCES: dict[str, Callable[[fb.Recipe], Defence]] = {
     "median 12": lambda recipe: Median(recipe, 12),
     "median 24": lambda recipe: Median(recipe, 24),
     "weighed 24": lambda recipe: Weighed(recipe, 24),
+    "watched 24": lambda recipe: Weighed(recipe, 24, watched=True),
 }
 
 

@@ -9,7 +9,8 @@ turn and turn about, once every registered agent has been seen:
 - *sync*: the coordinator on SQLite, merging, and on disk before it answers.
 
 It prints throughput, p50, p99 and CPU time of each, what the third reaches of the others, and
-whether that is the target. ``--groups 24`` measures a model with groups of agents. ``--minutes``
+whether that is the target. The model has the groups of agents that models have unless it is said
+how many, which are watched; ``--groups 0`` or ``24`` measures others. ``--minutes``
 goes on posting, watches memory and the store's size, and says whether they grew from the first
 quarter of that time to the last.
 """
@@ -37,7 +38,9 @@ from starlette.routing import Route
 import fedbandit as fb
 from benchmarks.load_senders import Agent, post, sync_bodies
 from fedbandit import wire
+from fedbandit.cli.models.rules import groups_from
 from fedbandit.core.memory.summary import sketch_of
+from fedbandit.core.statistics import Rewards
 from fedbandit.service.coordinator import Coordinator
 from fedbandit.service.http.app import app_of
 from fedbandit.service.merging.sync import Answer, ModelRef, SyncRequest
@@ -53,6 +56,7 @@ from fedbandit.web.listening import listen
 
 DIMENSION, SKETCH, REGISTERED = 100, 40, 10_000
 RECIPE = fb.FSCLB(dimension=DIMENSION, sketch_size=SKETCH, agents=100)
+THETA = np.random.default_rng(99).standard_normal(DIMENSION) / np.sqrt(DIMENSION)
 TARGET = 0.40  # of the echo's throughput
 SLACK, SLACK_MB = 0.05, 1.0  # what counts as no growth: the larger of the two
 
@@ -121,18 +125,24 @@ class Load:
 
 
 def upload(seed: int) -> fb.Upload:
-    """Return an upload with a full sketch."""
+    """Return an upload with a full sketch, of rewards by one theta, as honest agents have them."""
     rng = np.random.default_rng(seed)
     arms = rng.standard_normal((60, DIMENSION))
-    return fb.Upload(
-        0, fb.Statistics(sketch_of(arms, shed=0.0, size=SKETCH), rng.standard_normal(DIMENSION), 60)
-    )
+    paid = arms @ THETA + 0.1 * rng.standard_normal(60)
+    told = Rewards(60, float(paid.sum()), float(paid @ paid))
+    summary = sketch_of(arms, shed=0.0, size=SKETCH)
+    return fb.Upload(0, fb.Statistics(summary, arms.T @ paid, 60, told))
 
 
-def register(store: Store, number: int, groups: int) -> list[Agent]:
-    """Make a model and tokens for many agents; return agents and tokens."""
-    model, state = new_model("load", RECIPE, groups=groups)
-    print(f"groups of agents: {model.groups or 'none'}", flush=True)
+def register(store: Store, number: int, groups: int | None) -> list[Agent]:
+    """Make a model and tokens for many agents; return agents and tokens.
+
+    ``groups``: None for those that models have unless it is said how many.
+    """
+    many, watched = groups_from(groups, dimension=DIMENSION)
+    model, state = new_model("load", RECIPE, groups=many, watched=watched)
+    how = ", watched" if watched else ""
+    print(f"groups of agents: {model.groups or 'none'}{how}", flush=True)
     agents = [f"agent-{index}" for index in range(number)]
     secrets, tokens = zip(*(new_token(model="load", agent=agent) for agent in agents), strict=True)
     store.install(Archive(model=model, state=state, merged={}, tokens=tokens))
@@ -196,7 +206,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--minutes", type=float, default=0.0, help="soak afterwards")
     parser.add_argument("--registered", type=int, default=REGISTERED)
-    parser.add_argument("--groups", type=int, default=0, help="groups of agents")
+    parser.add_argument("--groups", type=int, help="groups of agents; 0 for none")
     parser.add_argument("--bare", action="store_true", help="be the framework's echo")
     parser.add_argument("--echo", metavar="STORE", help="be the coordinator's echo")
     arguments = parser.parse_args()

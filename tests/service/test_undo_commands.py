@@ -69,38 +69,45 @@ def test_a_model_whose_limits_are_known_gets_no_advice(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "groups", "advised"),
+    ("given", "groups", "watched", "advised"),
     [
-        ("--agents 9", 0, False),
-        ("--agents 50", 0, True),
-        ("--agents 50 --groups 12", 12, False),
-        ("--agents 50 --groups 0", 0, True),
+        ("4 --agents 9", 24, True, False),
+        ("4 --agents 50", 24, True, True),
+        ("128 --agents 50 --groups auto", 24, True, True),
+        ("4 --agents 50 --groups 12", 12, False, False),
+        ("4 --agents 50 --groups 0", 0, False, True),
+        ("129 --agents 50", 0, False, True),
     ],
 )
-def test_groups_are_advised_where_there_are_agents_for_them(
-    store: str, capsys: Capture, given: str, groups: int, advised: bool
+def test_groups_are_watched_and_advised_where_there_are_agents_for_them(
+    store: str, capsys: Capture, given: str, groups: int, watched: bool, advised: bool
 ) -> None:
-    run(f"model create news --dimension 4 {given}")
+    run(f"model create news --dimension {given}")
     assert ("--groups" in capsys.readouterr().err) == advised
     opened = open_store(store)
     model = opened.model("news")
-    assert (model.groups, model.weighed) == (groups, groups > 0)
+    assert (model.groups, model.weighed, model.watched) == (groups, groups > 0, watched)
     opened.close()
+
+
+def test_no_groups_are_watched_of_more_features_than_that_is_made_for(capsys: Capture) -> None:
+    assert main(["model", "create", "news", "--dimension", "129", "--groups", "auto"]) == 2
+    assert "auto is for at most 128 features" in capsys.readouterr().err
 
 
 def test_groups_of_an_empty_model_are_set_and_shown(store: str, capsys: Capture) -> None:
     run(CREATE)
-    for groups in (12, 0):
+    for groups, shown in (("12", "12;"), ("auto", "24, watched;"), ("0", "none")):
         run(f"model set news --groups {groups}")
         run("model show news")
-        assert f"groups: {groups or 'none'}" in capsys.readouterr().out
+        assert f"groups: {shown}" in capsys.readouterr().out
     opened = open_store(store)
     assert opened.model("news").version == 0  # so that it can still be passed on by a relay
     opened.close()
 
 
 def test_groups_are_set_later_and_taken_away(store: str, capsys: Capture) -> None:
-    run(CREATE)
+    run(f"{CREATE} --groups 0")
     send(store, "phone", 1, 2)
     for groups, version in ((12, 3), (12, 3), (0, 4)):
         run(f"model set news --groups {groups}")

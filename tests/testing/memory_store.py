@@ -24,14 +24,8 @@ from fedbandit.service.bookkeeping.progress import (
     summed,
 )
 from fedbandit.service.bookkeeping.quotas import Quotas, Senders
-from fedbandit.service.storage.contract import (
-    MOST_TOKENS,
-    Archive,
-    Model,
-    Relaying,
-    Token,
-    TooManyTokens,
-)
+from fedbandit.service.bookkeeping.token import MOST_TOKENS, Token, TooManyTokens
+from fedbandit.service.storage.contract import Archive, Model, Relaying
 from fedbandit.wire import Limits, ShadowSums
 
 
@@ -149,11 +143,13 @@ class LockedModel:
         history: History,
         relays: int | None = None,
         groups: int | None = None,
+        watched: bool = False,
     ) -> None:
         model = replace(self.new.model, limits=limits, quotas=quotas, history=history)
         model = model if relays is None else replace(model, relays=relays)
         if groups is not None:
-            model = replace(model, groups=groups, weighed=groups > 0)
+            some = groups > 0
+            model = replace(model, groups=groups, weighed=some, watched=watched and some)
         self.new = replace(self.new, model=model)
 
     @property

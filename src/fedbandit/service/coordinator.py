@@ -17,6 +17,7 @@ from fedbandit.service.access.authentication import Authentication
 from fedbandit.service.admission import Turns
 from fedbandit.service.board.board import Board
 from fedbandit.service.board.traffic import Told, TrafficTally
+from fedbandit.service.bookkeeping.token import MOST_TOKENS, Token, TooManyTokens
 from fedbandit.service.merging.sync import (
     Answer,
     ModelGone,
@@ -40,7 +41,7 @@ from fedbandit.service.refusal import (
 )
 from fedbandit.service.relay.upstream import Relays
 from fedbandit.service.settings import Settings
-from fedbandit.service.storage.contract import MOST_TOKENS, Store, Token, TooManyTokens
+from fedbandit.service.storage.contract import Store
 from fedbandit.service.tokens import token_of
 
 T = TypeVar("T")

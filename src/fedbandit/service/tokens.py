@@ -13,7 +13,7 @@ import secrets
 import time
 from hashlib import sha256
 
-from fedbandit.service.storage.contract import Token
+from fedbandit.service.bookkeeping.token import Token
 
 _OF_CERTIFICATE = b"fedbandit certificate\n"  # no token has a line end, so none has this digest
 

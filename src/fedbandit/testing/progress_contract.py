@@ -20,8 +20,9 @@ from fedbandit.service.bookkeeping.progress import (
     summed,
 )
 from fedbandit.service.bookkeeping.quotas import Senders
+from fedbandit.service.bookkeeping.token import Token
 from fedbandit.service.models.model import new_model
-from fedbandit.service.storage.contract import Store, Token
+from fedbandit.service.storage.contract import Store
 
 _NEWS, _STATE = new_model("news", FSCLB(dimension=4, sketch_size=3, agents=2))
 _ONCE = Progress(

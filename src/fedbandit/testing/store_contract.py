@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from msgspec import structs
@@ -15,12 +15,8 @@ from fedbandit.errors import InvalidParameter, UnknownName
 from fedbandit.service.bookkeeping.deduplication import KEPT, Life, MergedUploads
 from fedbandit.service.bookkeeping.history import History, Part, Snapshot
 from fedbandit.service.bookkeeping.quotas import Quotas, Spent
-from fedbandit.service.storage.contract import (
-    Model,
-    Relaying,
-    Store,
-    Token,
-)
+from fedbandit.service.bookkeeping.token import Token
+from fedbandit.service.storage.contract import Model, Relaying, Store
 from fedbandit.testing.progress_contract import ProgressContract
 from fedbandit.testing.token_contract import (
     ADMIN,
@@ -243,7 +239,11 @@ class StoreContract(ProgressContract, TokenContract):
             locked.set_rules(limits=limits, quotas=Quotas(), history=History(), relays=1, groups=5)
             assert locked.model.groups == 5
         model = again.model("news")
-        assert (model.relays, model.groups, model.weighed) == (1, 5, True)
+        assert (model.relays, model.groups, model.weighed, model.watched) == (1, 5, True, False)
+        rules: Any = {"quotas": Quotas(), "history": History(), "groups": 5}
+        with store.lock("news") as locked:
+            locked.set_rules(limits=limits, **rules, watched=True)
+        assert (again.model("news").relays, again.model("news").watched) == (1, True)
         again.close()
 
     def test_mass_and_the_last_setting_back_stay_unless_written(self, store: Store) -> None:

@@ -10,8 +10,9 @@ import pytest
 from fedbandit.core.algorithms.baselines import FedLinUCB
 from fedbandit.core.algorithms.fsclb import FSCLB
 from fedbandit.errors import InvalidParameter
+from fedbandit.service.bookkeeping.token import MOST_TOKENS, Token, TooManyTokens
 from fedbandit.service.models.model import new_model
-from fedbandit.service.storage.contract import MOST_TOKENS, Store, Token, TooManyTokens
+from fedbandit.service.storage.contract import Store
 
 NEWS, NEWS_STATE = new_model("news", FSCLB(dimension=4, sketch_size=3, agents=2))
 SHOP, SHOP_STATE = new_model("shop", FedLinUCB(dimension=3, agents=2))

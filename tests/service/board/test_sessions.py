@@ -17,7 +17,8 @@ from fedbandit.service.access.sessions import (
     new_session,
     parent_of,
 )
-from fedbandit.service.storage.contract import Store, Token
+from fedbandit.service.bookkeeping.token import Token
+from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_store
 from fedbandit.service.tokens import digest_of, new_token
 

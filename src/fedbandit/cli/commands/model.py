@@ -13,6 +13,7 @@ from fedbandit.cli.models.past import PAST_VERBS
 from fedbandit.cli.models.rules import (
     add_rules,
     advice,
+    groups_from,
     history_from,
     limits_from,
     quotas_from,
@@ -95,14 +96,16 @@ def _create(arguments: Namespace) -> None:
     quotas = check_quotas(quotas_from(arguments, NO_QUOTAS))
     limits = limits_from(arguments, DEFAULT_LIMITS, quotas, dimension=recipe.dimension)
     history = history_from(arguments, HOURLY)
+    groups, watched = groups_from(arguments.groups, dimension=recipe.dimension)
     model, state = new_model(
         arguments.name,
         recipe,
         limits=limits,
         quotas=quotas,
         history=history,
-        groups=arguments.groups or 0,
+        groups=groups,
         relays=arguments.relays or 0,
+        watched=watched,
     )
     with opened_store(arguments, create=True) as store:
         store.create(model, state)
@@ -112,7 +115,8 @@ def _create(arguments: Namespace) -> None:
         lambda: identity(model, recipe),
         lambda: say(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}", indent="  "),
     )
-    for line in advice(limits, quotas, agents=recipe.agents, groups=model.groups):
+    told = advice(limits, quotas, agents=recipe.agents, groups=groups, watched=watched)
+    for line in told:
         print(line, file=sys.stderr)
 
 

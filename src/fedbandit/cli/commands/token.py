@@ -22,7 +22,7 @@ from fedbandit.cli.values import duration
 from fedbandit.errors import DataError, InvalidParameter, complaint, unknown
 
 if TYPE_CHECKING:
-    from fedbandit.service.storage.contract import Token
+    from fedbandit.service.bookkeeping.token import Token
 
 EXAMPLE = """\
 fedbandit token create news phone-7 --lifetime 90d

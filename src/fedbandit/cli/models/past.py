@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from fedbandit.cli.command import Add, Command
 from fedbandit.cli.models.rules import (
     add_rules,
+    groups_from,
     history_from,
     limits_from,
     quotas_from,
@@ -23,7 +24,7 @@ from fedbandit.cli.values import not_negative
 from fedbandit.errors import DataError
 
 if TYPE_CHECKING:
-    from fedbandit.service.storage.contract import Model
+    from fedbandit.service.storage.contract import Locked
 
 
 def _define_set(add: Add) -> None:
@@ -34,7 +35,7 @@ def _define_set(add: Add) -> None:
 def _set(arguments: Namespace) -> None:
     from fedbandit.service.bookkeeping.history import check_history
     from fedbandit.service.bookkeeping.quotas import check_quotas
-    from fedbandit.service.models.undo import set_groups, set_history
+    from fedbandit.service.models.undo import set_history
     from fedbandit.terms import check_limits
 
     with opened_store(arguments) as store, store.lock(arguments.name) as locked:
@@ -44,8 +45,8 @@ def _set(arguments: Namespace) -> None:
         history = check_history(history_from(arguments, model.history))
         set_history(locked, history)
         locked.set_rules(limits=limits, quotas=quotas, history=history, relays=arguments.relays)
-        if _changes_groups(model, arguments.groups):
-            set_groups(locked, arguments.groups)
+        if arguments.groups is not None:
+            _set_groups(locked, arguments.groups)
         model = locked.model
     audited(arguments, "model set", model=arguments.name)
 
@@ -54,14 +55,18 @@ def _set(arguments: Namespace) -> None:
             say(line, indent="  ")
 
     found = {"model": arguments.name, "limits": limits, "quotas": quotas, "history": history}
-    report(arguments, lambda: {**found, "groups": model.groups}, show)
+    report(arguments, lambda: {**found, "groups": model.groups, "watched": model.watched}, show)
 
 
-def _changes_groups(model: "Model", groups: int | None) -> bool:
-    """Say whether agents are to be sorted anew; groups of before are weighed once they are set."""
-    if groups is None:
-        return False
-    return groups != model.groups or (groups > 0 and not model.weighed)
+def _set_groups(locked: "Locked", given: int | str) -> None:
+    """Sort agents anew, unless they are sorted so; groups of before are weighed once set."""
+    from fedbandit.service.models.model import recipe_of
+    from fedbandit.service.models.undo import set_groups
+
+    model = locked.model
+    groups, watched = groups_from(given, dimension=recipe_of(model).dimension)
+    if (groups, groups > 0, watched) != (model.groups, model.weighed, model.watched):
+        set_groups(locked, groups, watched=watched)
 
 
 def _history(arguments: Namespace) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandit.cli.command import Add
 from fedbandit.cli.values import above_zero, whole_number
+from fedbandit.errors import InvalidParameter, complaint
 
 if TYPE_CHECKING:
     from fedbandit.service.bookkeeping.history import History
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from fedbandit.wire import Limits
 
 NONE = "none"
+AUTO = "auto"
+WATCHED_FEATURES = 128  # beyond, the sums of groups take more room and time than most models
 
 
 def _or_none(read: Callable[[str], float]) -> Callable[[str], Any]:
@@ -38,6 +41,15 @@ def _from_zero(text: str) -> int:
         return whole_number(text)
     except ArgumentTypeError as error:
         raise ArgumentTypeError(f"{error}, or 0") from error
+
+
+def _groups(text: str) -> int | str:
+    if text == AUTO:
+        return AUTO
+    try:
+        return _from_zero(text)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{error}, or {AUTO}") from error
 
 
 def add_rules(add: Add, *, new: bool) -> None:
@@ -68,9 +80,10 @@ def add_rules(add: Add, *, new: bool) -> None:
     text = told("levels of relays (serve --upstream) that may be below this coordinator", "0")
     number("--relays", _from_zero, "N", text)
     text = "sort agents into N groups, and let those that contradict the others count less or not "
-    text += "at all, so that few liars cannot sway the model; 0 for none"
-    text = told(text, "0")
-    number("--groups", _from_zero, "N", text)
+    text += "at all, so that few liars cannot sway the model; auto: 24 groups, which all count "
+    text += "until one stands out; 0 for none"
+    text = told(text, f"auto; 0 above {WATCHED_FEATURES} features")
+    number("--groups", _groups, "N", text)
     add(
         "--keep-parts",
         action=BooleanOptionalAction,
@@ -127,7 +140,26 @@ def history_from(arguments: Namespace, history: "History") -> "History":
     )
 
 
-def advice(limits: "Limits", quotas: "Quotas", *, agents: int, groups: int) -> list[str]:
+def groups_from(given: int | str | None, *, dimension: int) -> tuple[int, bool]:
+    """Return how many groups of agents are asked for, and whether they are only watched.
+
+    ``given`` is what was said of a model of so many features; None for nothing.
+    """
+    from fedbandit.service.groups.membership import ADVISED_GROUPS
+
+    watched = given == AUTO or (given is None and dimension <= WATCHED_FEATURES)
+    if watched and dimension > WATCHED_FEATURES:
+        expected = (
+            f"a number: auto is for at most {WATCHED_FEATURES} features, this has {dimension}"
+        )
+        fix = f"Write --groups {ADVISED_GROUPS}, which costs time (docs/security.md), or 0."
+        raise InvalidParameter(complaint("--groups", got=AUTO, expected=expected, fix=fix))
+    return (ADVISED_GROUPS if watched else int(given or 0)), watched
+
+
+def advice(
+    limits: "Limits", quotas: "Quotas", *, agents: int, groups: int, watched: bool
+) -> list[str]:
     """Return what to set where agents are not one's own, a line each."""
     from fedbandit.service.groups.membership import ADVISED_GROUPS, FEWEST_AGENTS
     from fedbandit.service.models.model import DEFAULT_LIMITS
@@ -152,9 +184,10 @@ def advice(limits: "Limits", quotas: "Quotas", *, agents: int, groups: int) -> l
             f"one agent can outweigh all others; where agents are not yours, set "
             f"{', '.join(missing)}: a few times what the busiest honest agent sends"
         )
-    if groups == 0 and agents >= FEWEST_AGENTS:
+    if (watched or not groups) and agents >= FEWEST_AGENTS:
+        risk = "liars that stay within noise can sway" if watched else "few liars can turn"
         said.append(
-            f"few liars can turn a young model; where agents are not yours, set --groups "
+            f"{risk} a young model; where agents are not yours, set --groups "
             f"{ADVISED_GROUPS} (fedbandit model set)"
         )
     return said
@@ -181,6 +214,8 @@ def _groups_text(model: "Model") -> str:
         return "none"
     if not model.weighed:
         return f"{model.groups}; agents are told the median of their estimates"
+    if model.watched:
+        return f"{model.groups}, watched; all count until one stands out"
     return f"{model.groups}; those that contradict the others count less"
 
 

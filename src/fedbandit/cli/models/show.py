@@ -36,6 +36,7 @@ def show(arguments: Namespace) -> None:
             "quotas": model.quotas,
             "history": model.history,
             "groups": model.groups,
+            "watched": model.watched,
             "doubted": view["doubted"],
             "relays": model.relays,
             "uploads": model.version,

@@ -8,9 +8,10 @@ from typing import Protocol, TypeVar
 
 from fedbandit.service.access.attempts import Attempts
 from fedbandit.service.access.sessions import end_session, keep_session, new_session, parent_of
+from fedbandit.service.bookkeeping.token import Token
 from fedbandit.service.refusal import too_many, unauthorised
 from fedbandit.service.settings import Settings
-from fedbandit.service.storage.contract import Store, Token
+from fedbandit.service.storage.contract import Store
 from fedbandit.service.tokens import bearer_in, certificate_digest, digest_of, opens
 from fedbandit.web.connections import Connection
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from fedbandit.errors import UnknownName
-from fedbandit.service.storage.contract import Store, Token
+from fedbandit.service.bookkeeping.token import Token
+from fedbandit.service.storage.contract import Store
 from fedbandit.service.tokens import new_token
 
 SESSION_SECONDS: Final = 12 * 3600

@@ -44,6 +44,7 @@ _SLACK = 1.3
 _ROOM = 0.02  # of the ridge: what one group may claim of what nobody else has seen, with its share
 _STEPS, _LOOKS = 40, 8
 _ROUNDING, _TINY = 1e-14, 1e-300
+_STORED = 1e-6  # of all mass: what may be missing because sums are stored in float32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,16 +63,16 @@ class Excess:
 class Fair:
     """The sums of groups as far as they are told, and theta, the estimate by all of them.
 
-    ``own``: what was too much, by place in ``sums``. ``less`` is all that is not told of V, with
-    what is in no sum and was too much; ``told`` is what is (d x d). None where sums are not
-    matrices, or too large.
+    ``own``: what was too much, by place in ``sums``. ``told`` is V as it is told (d x d), None
+    where sums are not matrices, or too large; ``cut`` says whether something was too much, also of
+    what is in no sum.
     """
 
     theta: Array
     sums: Sequence[GroupSum]
     own: Mapping[int, Excess]
-    less: Array | None = None
     told: Array | None = None
+    cut: bool = False
 
 
 class Share(NamedTuple):
@@ -88,34 +89,42 @@ class Share(NamedTuple):
 
 
 def fair(
-    memory: Memory, server: Server, sums: Sequence[GroupSum], *, trusted: Sequence[bool]
+    memory: Memory,
+    server: Server,
+    sums: Sequence[GroupSum],
+    *,
+    sent: Sequence[GroupSum],
+    trusted: Sequence[bool],
 ) -> Fair:
     """Return what of the sums is told. ``trusted``: those that may have more than their share.
 
-    What was merged and is in no sum has the share of a group. Cost O(N d^3), and for each of those
-    that are cut again with each step. Raises LinAlgError where numbers are too large.
+    ``sent``: the sums before they were tempered. What was merged and is in none has the share of a
+    group. Cost O(N d^3), and for each of those that are cut again with each step. Raises
+    LinAlgError where numbers are too large.
     """
     ridge, d, weight = memory.ridge, len(server.moment), weight_of(memory, server)
     if not sums or d > WHOLE:  # for more it would take too long
         return Fair(server.theta, sums, {})
     seen = np.array([one.of_v(weight) for one in sums])
     if not isinstance(server.summary, Sketch):  # what that has shed is not told
-        rest = sum_of(memory, server.statistics).of_v(weight) - seen.sum(axis=0)
-        seen = np.concatenate([seen, positive(rest)[None]])
+        stored = sum((one.of_v(weight) for one in sent), np.zeros((d, d)))
+        rest = sum_of(memory, server.statistics).of_v(weight) - stored
+        rest = positive(rest, least=_STORED * float(stored.trace()))
+        seen = np.concatenate([seen, rest[None]])
     share = _SHARES / max(sum(one.mass > SILENT * ridge for one in sums), _FEWEST)
     believed = [*trusted, False][: len(seen)]
     kept = shares_kept(seen, ridge=ridge, share=share, trusted=believed)
-    told, less = ridge * np.eye(d) + seen.sum(axis=0), np.zeros((d, d))
-    left, own = list(sums), dict[int, Excess]()
+    told, left, own = seen.copy(), list(sums), dict[int, Excess]()
     for place, part in kept.items():
-        excess = symmetric(seen[place] - part.once @ seen[place])
-        less = less + excess
+        told[place] = symmetric(part.half @ seen[place] @ part.half.T)
         if place < len(sums):
             left[place] = part.of(sums[place])
-            own[place] = Excess(excess, sums[place].moment - left[place].moment)
+            moment = sums[place].moment - left[place].moment
+            own[place] = Excess(seen[place] - told[place], moment)
     matrix = sum((one.square + np.diag(one.spread) for one in left), ridge * np.eye(d))
     moment = sum((one.moment for one in left), np.zeros(d))
-    return Fair(np.asarray(np.linalg.solve(matrix, moment)), left, own, less, told - less)
+    certain = ridge * np.eye(d) + told.sum(axis=0)
+    return Fair(np.asarray(np.linalg.solve(matrix, moment)), left, own, certain, bool(kept))
 
 
 def weight_of(memory: Memory, server: Server) -> float:
@@ -181,47 +190,52 @@ def is_told_anew(whole: Server, part: Fair) -> bool:
 
     Of sketches always: what one lost when it was merged cannot be told apart by group.
     """
-    if part.less is None:
-        return False
-    return isinstance(whole.summary, Sketch) or bool(part.less.any())
+    return part.told is not None and (isinstance(whole.summary, Sketch) or part.cut)
 
 
-def lessened(recipe: Recipe, whole: Server, less: Array, told: Array) -> Server:
-    """Return a server without ``less`` of the whole's V; ``told`` is what V is then (d x d).
+def lessened(recipe: Recipe, whole: Server, told: Array) -> Server:
+    """Return a server whose V is ``told`` (d x d), no more than the whole's.
 
-    Its moment is the whole's. Cost O(d^3).
+    Nothing is subtracted from the whole's: that may be so much larger that no digits are left. Its
+    moment is the whole's. Cost O(d^3).
     """
-    summary = _lessened(recipe.parts.memory, whole.summary, less, told)
+    summary = _lessened(recipe.parts.memory, whole.summary, told)
     server = recipe.server()
     server.adopt(replace(whole.statistics, summary=summary), version=whole.version)
     return server
 
 
-def _lessened(memory: Any, summary: Any, less: Array, told: Array) -> Any:
+def _lessened(memory: Any, summary: Any, told: Array) -> Any:
+    seen = told - memory.ridge * np.eye(len(told))
     match summary:
         case Gram():
-            return Gram(positive(summary.matrix - less), summary.shed)
+            return Gram(positive(seen), summary.shed)
         case LossyGram():
-            kept, bound, lost = _lossy(summary, summary.matrix, less)
+            kept, bound, lost = _lossy(summary, summary.matrix.diagonal(), seen)
             return LossyGram(kept, bound, lost, summary.weight)
         case LossyRows():
-            kept, bound, lost = _lossy(summary, summary.rows.T @ summary.rows, less)
+            kept, bound, lost = _lossy(summary, (summary.rows * summary.rows).sum(axis=0), seen)
             return LossyRows(_longest(kept, len(summary.rows))[0], bound, lost, summary.weight)
         case Sketch():
-            rows, shed = _longest(told - memory.ridge * np.eye(len(told)), summary.size - 1)
+            rows, shed = _longest(seen, summary.size - 1)
             smaller = summary.scaled(min(1.0, shed / max(summary.shed, _TINY)))
             shed = shed if memory.compensated else summary.shed
             return Sketch(rows, shed, summary.size, smaller.lost)
     raise TypeError(f"no less of a {type(summary).__name__}")
 
 
-def _lossy(summary: LossyGram | LossyRows, rows: Array, less: Array) -> tuple[Array, Array, float]:
-    """Return S^T S, bound and lost: of what a coordinate has less, its bound has its part."""
-    whole = summary.weight * rows + np.diag(summary.bound)
-    shares = 1.0 - less.diagonal() / np.maximum(whole.diagonal(), _TINY)
-    bound = summary.bound * np.clip(shares, 0.0, 1.0)
+def _lossy(
+    summary: LossyGram | LossyRows, squares: Array, seen: Array
+) -> tuple[Array, Array, float]:
+    """Return S^T S, bound and lost: of what a coordinate has less, its bound has its part.
+
+    ``squares``: the diagonal of the whole's S^T S.
+    """
+    whole = summary.weight * squares + summary.bound
+    shares = np.clip(seen.diagonal() / np.maximum(whole, _TINY), 0.0, 1.0)
+    bound = summary.bound * shares
     lost = summary.lost * float(bound.sum()) / max(float(summary.bound.sum()), _TINY)
-    return positive((whole - less - np.diag(bound)) / summary.weight), bound, lost
+    return positive((seen - np.diag(bound)) / summary.weight), bound, lost
 
 
 def _longest(matrix: Array, most: int) -> tuple[Array, float]:

@@ -17,8 +17,14 @@ FEWEST_GROUPS: Final = 5
 """Fewer do not outvote one."""
 
 ADVISED_GROUPS: Final = 24
+WATCHED_FROM: Final = 8
+"""Groups that have sent something, before those that are watched are weighed."""
+
 FEWEST_AGENTS: Final = 10
 """Fewer agents fill too few groups to tell a liar from the others."""
+
+WARM_PREFIX: Final = "warm-"
+"""How the names begin that logs are merged under; names are given by operators alone."""
 
 _KEYS, _CLOSED = 1000, 500
 
@@ -29,6 +35,17 @@ def group_of(created: float, groups: int, agent: str) -> int:
         return int(agent[1:])
     digest = sha256(f"{created!r}/{agent}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % groups
+
+
+def key_for(created: float, groups: int, agent: str) -> int:
+    """Return the key of the sum that what an agent sends is added to.
+
+    A log that an operator merged (``model warm``) is no agent's: it counts as what was merged
+    without groups, whose mass is believed.
+    """
+    if agent.startswith(WARM_PREFIX):
+        return key_of(1, 0)
+    return key_of(groups, group_of(created, groups, agent))
 
 
 def key_of(groups: int, number: int) -> int:

@@ -12,9 +12,10 @@ enough digits to see a group's noise by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, lru_cache
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +37,7 @@ WHOLE: Final = 128
 ROWS: Final = 64
 SILENT: Final = 1e-3
 """Of the ridge: who has sent no more mass has seen nothing."""
+_HEAVIEST = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +86,23 @@ class GroupSum:
         """Return what it adds to V (d x d), with this weight of rows."""
         return np.asarray(weight * self.square + np.diag(self.diagonal_of_v))
 
-    @property
+    @cached_property
     def mass(self) -> float:
         """The trace of G."""
         return float(self.diagonal.sum())
+
+    def scaled(self, share: float) -> GroupSum:
+        """Return a share of G and b; counts and rewards stay."""
+        if share == 1.0:
+            return self
+        return replace(
+            self,
+            matrix=None if self.matrix is None else share * self.matrix,
+            rows=np.sqrt(share) * self.rows,
+            spread=share * self.spread,
+            moment=share * self.moment,
+            certain=None if self.certain is None else share * self.certain,
+        )
 
     def plus(self, others: Iterable[GroupSum]) -> GroupSum:
         """Return the sum of all; of the same kind as this one."""
@@ -217,10 +232,24 @@ def sound(group: GroupSum) -> GroupSum:
     return replace(group, matrix=positive(group.matrix))
 
 
-def positive(matrix: Array) -> Array:
-    """Return the matrix with its negative eigenvalues at 0. O(d^3)."""
+def tempered(sums: Sequence[GroupSum], *, ridge: float, trusted: Sequence[bool]) -> list[GroupSum]:
+    """Return sums of which none is so large that no digits are left for the others.
+
+    None but ``trusted`` ones has more than ``_HEAVIEST`` times the mass of the median group.
+    """
+    masses = [each.mass for each in sums]
+    speak = sorted(mass for mass in masses if mass > SILENT * ridge)
+    most = _HEAVIEST * speak[len(speak) // 2] if speak else inf
+    return [
+        each if believed or mass <= most else each.scaled(most / mass)
+        for each, mass, believed in zip(sums, masses, trusted, strict=True)
+    ]
+
+
+def positive(matrix: Array, least: float = 0.0) -> Array:
+    """Return the matrix with its eigenvalues below 0, and below ``least``, at 0. O(d^3)."""
     values, vectors = np.linalg.eigh(matrix)
-    return symmetric((vectors * np.maximum(values, 0.0)) @ vectors.T)
+    return symmetric((vectors * np.where(values > least, values, 0.0)) @ vectors.T)
 
 
 def symmetric(matrix: Array) -> Array:

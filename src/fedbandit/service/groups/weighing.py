@@ -158,11 +158,10 @@ class _Groups:
 
     def quantile(self, theta: Array, noise: Array, deviations: float) -> float:
         """Return how many times the typical v a group has by chance, at so many deviations."""
-        numbers = self._numbers
         usual = noise[self._speak]
-        if (usual > 0.0).all():
-            numbers = min(numbers, _numbers_in(self.misfits(theta)[self._speak] / usual))
-        part = 2.0 / (9.0 * numbers)
+        usual = usual if (usual > 0.0).all() else np.ones(1)
+        alike = _numbers_in(self.misfits(theta)[self._speak] / usual)
+        part = 2.0 / (9.0 * min(self._numbers, alike))
         # Wilson and Hilferty's, for chi squared
         return float((1.0 - part + deviations * sqrt(part)) ** 3)
 

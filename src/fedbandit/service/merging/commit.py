@@ -24,7 +24,7 @@ from fedbandit.service.bookkeeping.quotas import (
     mass_of,
 )
 from fedbandit.service.bookkeeping.recipes import server_at
-from fedbandit.service.groups.membership import group_of, key_of
+from fedbandit.service.groups.membership import group_of, key_for
 from fedbandit.service.groups.telling import as_told, told_moment
 from fedbandit.service.groups.weighed import WeighedGroups
 from fedbandit.service.merging.merge import merge
@@ -66,7 +66,7 @@ class Committer:
         self._store, self._served = store, served
         self._held: Server | None = None
         self._groups: dict[int, Server] = {}
-        self._weighed = WeighedGroups(served.recipe)
+        self._weighed = WeighedGroups(served.recipe, watched=served.model.watched)
         self._relayed: Relayed | None = None
         self._bytes, self._digest, self._told = b"", b"", b""
         self._minute = 0
@@ -185,19 +185,18 @@ class Committer:
         model, recipe = locked.model, self._served.recipe
         if not model.groups:
             return
-        sent = [
-            (group_of(model.created, model.groups, agent), upload)
-            for agent, _, upload in sorting.parts()
-        ]
+        sent = [(agent, upload) for agent, _, upload in sorting.parts()]
         if model.weighed:
-            pieces = ((key_of(model.groups, number), upload.statistics) for number, upload in sent)
+            keys = (key_for(model.created, model.groups, agent) for agent, _ in sent)
+            pieces = zip(keys, (upload.statistics for _, upload in sent), strict=True)
             changed = self._weighed.absorb(pieces, sorting.now)
             if changed:
                 locked.past.write_groups(changed)
             self._told = self._weighed.told(whole)
             return
         theirs: dict[int, list[Upload]] = {}
-        for number, upload in sent:
+        for agent, upload in sent:
+            number = group_of(model.created, model.groups, agent)
             theirs.setdefault(number, []).append(upload)
         for number, uploads in theirs.items():
             merge(recipe, self._groups.setdefault(number, recipe.server()), uploads)
@@ -210,7 +209,7 @@ class Committer:
         model = self._served.model
         if not (model.weighed and model.groups):
             return None
-        key = key_of(model.groups, group_of(model.created, model.groups, agent))
+        key = key_for(model.created, model.groups, agent)
         return key if self._weighed.knows_more(key) else None
 
     def _downloads(
@@ -245,9 +244,9 @@ def _with_downloads(
     ]
 
 
-def rules_of(model: Model) -> tuple[wire.Limits, int, int, bool]:
+def rules_of(model: Model) -> tuple[wire.Limits, int, int, bool, bool]:
     """Return what an upload was checked by, and how agents are sorted into groups."""
-    return model.limits, model.relays, model.groups, model.weighed
+    return model.limits, model.relays, model.groups, model.weighed, model.watched
 
 
 class _Unsound(Exception):

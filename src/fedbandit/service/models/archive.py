@@ -23,15 +23,16 @@ from fedbandit.service.bookkeeping.quotas import (
     check_quotas,
 )
 from fedbandit.service.bookkeeping.recipes import current_fingerprint, server_at
+from fedbandit.service.bookkeeping.token import Token
 from fedbandit.service.groups.membership import check_groups
 from fedbandit.service.groups.telling import as_told
 from fedbandit.service.models.model import new_incarnation, recipe_of
-from fedbandit.service.storage.contract import Archive, Model, Relaying, Token
+from fedbandit.service.storage.contract import Archive, Model, Relaying
 from fedbandit.terms import check_limits, check_name
 from fedbandit.wire import Limits, ShadowSums
 
-_MAGIC = b"fedbandit model 5\n"
-_OLDER = tuple(f"fedbandit model {number}\n".encode() for number in range(1, 5))
+_MAGIC = b"fedbandit model 6\n"
+_OLDER = tuple(f"fedbandit model {number}\n".encode() for number in range(1, 6))
 _DIGEST = 32
 _APART = ("lives", "shadow")  # fields that are written in a form of their own
 
@@ -61,6 +62,7 @@ class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     told: bytes = b""
     relays: int = 0
     weighed: bool = False
+    watched: bool = False
 
 
 class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -41,11 +41,13 @@ def new_model(
     groups: int = 0,
     relays: int = 0,
     weighed: bool = True,
+    watched: bool = False,
 ) -> tuple[Model, bytes]:
     """Return a model that has merged nothing yet, and its state.
 
     ``groups`` of agents, so that few liars do not sway it (``groups.weighing``): 0 for none. Not
     ``weighed``: agents are told the median of the groups' estimates, as in models of before.
+    ``watched``: groups are weighed once one of them stands out.
     """
     check_name("model", name)
     check_served(recipe)
@@ -65,6 +67,7 @@ def new_model(
         groups=check_groups(groups, weighed=weighed),
         relays=whole("relays", relays, least=0),
         weighed=weighed and groups > 0,
+        watched=watched and weighed and groups > 0,
     )
     return model, wire.encode(recipe.server().whole())
 

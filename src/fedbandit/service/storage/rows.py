@@ -8,7 +8,8 @@ import msgspec
 from fedbandit.errors import complaint
 from fedbandit.service.bookkeeping.deduplication import Life, MergedUploads, UnreadableUploads
 from fedbandit.service.bookkeeping.quotas import Spent
-from fedbandit.service.storage.contract import Model, Token
+from fedbandit.service.bookkeeping.token import Token
+from fedbandit.service.storage.contract import Model
 from fedbandit.service.storage.database import Row
 from fedbandit.service.storage.rules import read_rules
 from fedbandit.wire import Limits, ShadowSums
@@ -83,6 +84,7 @@ def model_of(row: Sequence[Any]) -> Model:
         told=bytes(told or b""),
         relays=rules.relays,
         weighed=rules.weighed,
+        watched=rules.watched,
     )
 
 

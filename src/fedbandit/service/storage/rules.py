@@ -20,6 +20,7 @@ class Rules(msgspec.Struct, frozen=True):
     groups: int = 0
     relays: int = 0
     weighed: bool = False
+    watched: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -33,11 +34,13 @@ def read_rules(packed: str, model: str) -> Rules:
         raise StoreError(complaint(who, got=str(error), expected=expected, fix=fix)) from error
 
 
-def changed_rules(model: Model, *, relays: int | None, groups: int | None) -> Model:
+def changed_rules(model: Model, *, relays: int | None, groups: int | None, watched: bool) -> Model:
     """Return a model with other relays and groups; what is None stays."""
     if relays is not None:
         model = replace(model, relays=relays)
-    return model if groups is None else replace(model, groups=groups, weighed=groups > 0)
+    if groups is None:
+        return model
+    return replace(model, groups=groups, weighed=groups > 0, watched=watched and groups > 0)
 
 
 def write_rules(session: Session, model: Model) -> None:
@@ -50,5 +53,7 @@ def write_rules(session: Session, model: Model) -> None:
 
 def written_rules(model: Model) -> str:
     """Return the rules of a model as they are stored."""
-    rules = Rules(model.quotas, model.history, model.groups, model.relays, model.weighed)
+    rules = Rules(
+        model.quotas, model.history, model.groups, model.relays, model.weighed, model.watched
+    )
     return msgspec.json.encode(rules).decode()
