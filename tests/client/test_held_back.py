@@ -161,7 +161,7 @@ def test_without_an_answer_a_quiet_agent_has_no_trouble(tmp_path: Path) -> None:
 
 
 @each_recipe
-def test_an_agent_that_was_not_heard_for_an_hour_sends_what_it_has(recipe: fb.Recipe) -> None:
+def test_an_agent_that_was_not_heard_for_long_sends_what_it_has(recipe: fb.Recipe) -> None:
     """One that says that everything is known would silence it: nothing counts any more."""
     with coordinator(recipe) as served, served.connect("liar") as liar:
         for _ in range(3000):
@@ -177,13 +177,30 @@ def test_an_agent_that_was_not_heard_for_an_hour_sends_what_it_has(recipe: fb.Re
             agent.reward(agent.decide(np.eye(D)[:1]).id, 1.0)
         now = [0.0]
         delivery = Delivery(state, transport, clock=lambda: now[0])
-        for now[0], due in ((1700.0, False), (5500.0, True)):
+        for now[0], due in ((29.0, False), (91.0, True)):
             delivery.do_housekeeping()
             assert delivery.due() is due
         delivery.deliver()
-        now[0] = 7000.0  # it was heard just now
+        now[0] = 120.0  # it was heard just now
         agent.reward(agent.decide(np.eye(D)[:1]).id, 1.0)
         delivery.do_housekeeping()
         assert not delivery.due()
         assert not agent.close(flush=False)  # what it learned since is not delivered
         assert served.state().count == 3003
+
+
+def test_it_sends_some_ten_times_in_the_first_hour_and_then_once_an_hour(tmp_path: Path) -> None:
+    twin = Twin(fb.FSCLB(dimension=D, sketch_size=2, agents=4, alpha=1e9))  # never due by itself
+    state = state_of(twin, state_dir=tmp_path)
+    now, sent = [0.0], list[float]()
+    delivery = Delivery(state, twin, clock=lambda: now[0])
+    while now[0] < 11 * 3600.0:
+        now[0] += max(delivery.do_housekeeping(), 1.0)
+        state.learn(np.eye(D)[:1], np.ones(1), str(now[0]))
+        if delivery.due():
+            sent.append(now[0])
+            delivery.deliver()
+    early = sum(at < 3600.0 for at in sent)
+    assert 4 <= early <= 16
+    assert 6 <= len(sent) - early <= 21
+    state.close()

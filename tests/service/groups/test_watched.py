@@ -191,7 +191,7 @@ def test_one_that_outweighs_all_others_is_not_taken_for_certain(length: float, m
 def test_one_that_says_first_that_everything_is_known_is_found_out_once_others_are_heard(
     recipe: fb.Recipe,
 ) -> None:
-    """Nothing that they see counts beside it: they are heard because they were not for an hour."""
+    """Nothing that they see counts beside it: they are heard because they were not for long."""
     fleet, x = Fleet(recipe, watched=True, honest=0), THETA / np.linalg.norm(THETA)
     for upload in fakes(recipe, 10_000):
         fleet.send(12, upload)

@@ -19,11 +19,12 @@ QUIET = 3600.0
 An upload is due once what is new counts beside what the agent has. If somebody fed the model
 nonsense, nothing new may count any more, and the agent would never hear that this was undone.
 """
-UNHEARD = 3600.0
+UNHEARD = (60.0, 3600.0)
 """Seconds without a sync after which an agent sends what it has, whether that counts or not.
 
 One that says first that everything is known would silence all others: nothing that they see counts
-beside it, and nobody would ever contradict it.
+beside it, and nobody would ever contradict it. It is as long as the agent has been running, within
+these bounds: a fleet that begins is heard within minutes, and later an agent sends once an hour.
 """
 
 
@@ -93,8 +94,8 @@ class Delivery:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock, self._ask_at = clock, clock() + QUIET * (0.5 + random())
-        self._send_at = clock() + UNHEARD * (0.5 + random())
+        self._clock, self._began = clock, clock()
+        self._ask_at, self._send_at = self._began + _about(QUIET), self._again()
         self.uploads = self.bytes_up = self.bytes_down = 0
         self._state, self._transport = state, transport
         self._tried = True  # an upload in flight that a journal held may have been sent
@@ -107,13 +108,19 @@ class Delivery:
         """
         pause = self._state.do_housekeeping()
         if self._clock() >= self._send_at:
-            self._send_at = self._clock() + UNHEARD * (0.5 + random())
+            self._send_at = self._again()
             self._state.flush()
         if self._state.caught_up and self._clock() >= self._ask_at:
-            self._ask_at = self._clock() + QUIET * (0.5 + random())
+            self._ask_at = self._clock() + _about(QUIET)
             with suppress(RemoteError):  # the next delivery says so if it lasts
                 self._catch_up(since=self._state.version)
-        return _HOUSEKEEPING if pause is None else min(pause, _HOUSEKEEPING)
+        pause = _HOUSEKEEPING if pause is None else min(pause, _HOUSEKEEPING)
+        return max(min(pause, self._send_at - self._clock()), 0.0)
+
+    def _again(self) -> float:
+        """Return when what is pending is sent, if the agent is not heard before."""
+        now, (least, most) = self._clock(), UNHEARD
+        return now + _about(min(max(now - self._began, least), most))
 
     @property
     def cut(self) -> int:
@@ -159,7 +166,7 @@ class Delivery:
 
     def _heard(self, answer: bytes) -> None:
         self.bytes_down += len(answer)
-        self._ask_at = self._clock() + QUIET * (0.5 + random())
+        self._ask_at = self._clock() + _about(QUIET)
 
     def _sync(self, request: OutgoingSync) -> None:
         """Send a request and learn from the answer.
@@ -173,13 +180,18 @@ class Delivery:
         if synced.sequence != request.sequence:
             self._transport.close()  # further answers on this connection may be misplaced too
             raise _another_answer(synced.sequence, request.sequence)
-        self._send_at = self._clock() + UNHEARD * (0.5 + random())
+        self._send_at = self._again()
         self.uploads += 1
         self.bytes_up += len(request.body)
         self._heard(answer)
         self._state.acknowledge(synced)
         if not synced.merged and synced.version == 0:
             self._state.begin_another_life(again=False)
+
+
+def _about(seconds: float) -> float:
+    """Return half of it to one and a half, at random, so that a fleet does not come at once."""
+    return seconds * (0.5 + random())
 
 
 def _is_about_the_upload(error: Refused) -> bool:
