@@ -73,10 +73,10 @@ def test_a_model_whose_limits_are_known_gets_no_advice(capsys: Capture) -> None:
     [
         ("4 --agents 9", 24, True, False),
         ("4 --agents 50", 24, True, True),
-        ("128 --agents 50 --groups auto", 24, True, True),
+        ("512 --agents 50 --groups auto", 24, True, True),
         ("4 --agents 50 --groups 12", 12, False, False),
         ("4 --agents 50 --groups 0", 0, False, True),
-        ("129 --agents 50", 0, False, True),
+        ("513 --agents 50", 0, False, True),
     ],
 )
 def test_groups_are_watched_and_advised_where_there_are_agents_for_them(
@@ -91,8 +91,8 @@ def test_groups_are_watched_and_advised_where_there_are_agents_for_them(
 
 
 def test_no_groups_are_watched_of_more_features_than_that_is_made_for(capsys: Capture) -> None:
-    assert main(["model", "create", "news", "--dimension", "129", "--groups", "auto"]) == 2
-    assert "auto is for at most 128 features" in capsys.readouterr().err
+    assert main(["model", "create", "news", "--dimension", "513", "--groups", "auto"]) == 2
+    assert "auto is for at most 512 features" in capsys.readouterr().err
 
 
 def test_groups_of_an_empty_model_are_set_and_shown(store: str, capsys: Capture) -> None:

@@ -19,9 +19,10 @@ from fedbandit.core.statistics import Base
 from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.groups.certainty import shares_kept
 from fedbandit.service.groups.membership import group_of
+from fedbandit.service.groups.resorting import summed
 from fedbandit.service.groups.sums import sum_of
 from fedbandit.service.groups.telling import as_told
-from fedbandit.service.groups.weighed import WeighedGroups, summed
+from fedbandit.service.groups.weighed import WeighedGroups
 from fedbandit.service.merging.commit import CheckedSync, Committer
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer

@@ -14,8 +14,9 @@ from fedbandit.errors import DataError
 from fedbandit.service.board.views import model_view
 from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.groups.resorting import summed, sums_of_states
 from fedbandit.service.groups.sums import sum_of, unpacked
-from fedbandit.service.groups.weighed import WeighedGroups, summed, sums_of_states
+from fedbandit.service.groups.weighed import WeighedGroups
 from fedbandit.service.metrics import measured
 from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive

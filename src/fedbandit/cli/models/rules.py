@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NONE = "none"
 AUTO = "auto"
-WATCHED_FEATURES = 128  # beyond, the sums of groups take more room and time than most models
+WATCHED_FEATURES = 512  # beyond, the sums of groups take more room and time than most models
 
 
 def _or_none(read: Callable[[str], float]) -> Callable[[str], Any]:

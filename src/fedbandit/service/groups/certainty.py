@@ -21,6 +21,9 @@ that are above the share are cut to what it is beside the other groups', and W i
 direction that fewer than 1 / share groups have seen is told as if next to nobody had. But members
 of a group are told all that their own group sent: of what they alone see they know as much as if
 they were alone.
+
+With more than ``WHOLE`` features that takes too long, and (1) is held for the mass (the trace) of
+each C in place of its directions: a liar can still hide an arm, but not all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +37,6 @@ from fedbandit.core.memory.contract import Memory
 from fedbandit.core.memory.lossy.memory import LossyMemory
 from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.memory.summary import Gram, Sketch
-from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.service.groups.sums import SILENT, WHOLE, GroupSum, positive, sum_of, symmetric
 
@@ -103,15 +105,17 @@ def fair(
     LinAlgError where numbers are too large.
     """
     ridge, d, weight = memory.ridge, len(server.moment), weight_of(memory, server)
-    if not sums or d > WHOLE:  # for more it would take too long
+    if not sums:
         return Fair(server.theta, sums, {})
+    share = _SHARES / max(sum(one.mass > SILENT * ridge for one in sums), _FEWEST)
+    if d > WHOLE:
+        return _by_mass(sums, ridge=ridge, weight=weight, share=share, trusted=trusted)
     seen = np.array([one.of_v(weight) for one in sums])
     if not isinstance(server.summary, Sketch):  # what that has shed is not told
         stored = sum((one.of_v(weight) for one in sent), np.zeros((d, d)))
         rest = sum_of(memory, server.statistics).of_v(weight) - stored
         rest = positive(rest, least=_STORED * float(stored.trace()))
         seen = np.concatenate([seen, rest[None]])
-    share = _SHARES / max(sum(one.mass > SILENT * ridge for one in sums), _FEWEST)
     believed = [*trusted, False][: len(seen)]
     kept = shares_kept(seen, ridge=ridge, share=share, trusted=believed)
     told, left, own = seen.copy(), list(sums), dict[int, Excess]()
@@ -121,10 +125,48 @@ def fair(
             left[place] = part.of(sums[place])
             moment = sums[place].moment - left[place].moment
             own[place] = Excess(seen[place] - told[place], moment)
-    matrix = sum((one.square + np.diag(one.spread) for one in left), ridge * np.eye(d))
-    moment = sum((one.moment for one in left), np.zeros(d))
     certain = ridge * np.eye(d) + told.sum(axis=0)
-    return Fair(np.asarray(np.linalg.solve(matrix, moment)), left, own, certain, bool(kept))
+    return Fair(_estimate(left, ridge), left, own, certain, bool(kept))
+
+
+def _estimate(sums: Sequence[GroupSum], ridge: float) -> Array:
+    """Return the estimate by all sums. O(N d^2) and O(d^3)."""
+    d = len(sums[0].moment)
+    matrix = sum((one.square + np.diag(one.spread) for one in sums), ridge * np.eye(d))
+    moment = sum((one.moment for one in sums), np.zeros(d))
+    return np.asarray(np.linalg.solve(matrix, moment))
+
+
+def _by_mass(
+    sums: Sequence[GroupSum], *, ridge: float, weight: float, share: float, trusted: Sequence[bool]
+) -> Fair:
+    """Return what is told of sums of many features: of each no more than a share of all mass."""
+    d = len(sums[0].moment)
+    masses = np.array([one.mass_of_v(weight) for one in sums])
+    believed = np.asarray(trusted, dtype=bool)
+    room = _ROOM * ridge * d + float(masses[believed].sum())
+    most = most_mass(masses[~believed], share=share, room=room)
+    scales = np.where(believed, 1.0, np.minimum(1.0, most / np.maximum(masses, _TINY)))
+    left = [one.scaled(scale) for one, scale in zip(sums, scales.tolist(), strict=True)]
+    own = {
+        place: Excess(sums[place].of_v(weight), sums[place].moment).scaled(1.0 - scales[place])
+        for place in np.flatnonzero(scales < 1.0).tolist()
+    }
+    certain = sum((one.of_v(weight) for one in left), ridge * np.eye(d))
+    return Fair(_estimate(left, ridge), left, own, certain, bool(own))
+
+
+def most_mass(masses: Array, *, share: float, room: float) -> float:
+    """Return the largest c with c = share (room + sum of min(mass, c)); c > mass if none is cut.
+
+    With the k largest cut to it, c = share (room + sum of the others) / (1 - k share).
+    """
+    ordered = np.sort(masses)[::-1]
+    for k, mass in enumerate(ordered.tolist()):
+        c = share * (room + float(ordered[k:].sum())) / (1.0 - k * share)
+        if mass <= c:
+            return c
+    return share * room / (1.0 - len(ordered) * share)
 
 
 def weight_of(memory: Memory, server: Server) -> float:
@@ -193,19 +235,12 @@ def is_told_anew(whole: Server, part: Fair) -> bool:
     return part.told is not None and (isinstance(whole.summary, Sketch) or part.cut)
 
 
-def lessened(recipe: Recipe, whole: Server, told: Array) -> Server:
-    """Return a server whose V is ``told`` (d x d), no more than the whole's.
+def lessened(memory: Any, summary: Any, told: Array) -> Any:
+    """Return a summary with ``told`` for V (d x d), no more than the whole's ``summary`` has.
 
-    Nothing is subtracted from the whole's: that may be so much larger that no digits are left. Its
-    moment is the whole's. Cost O(d^3).
+    Nothing is subtracted from the whole's: that may be so much larger that no digits are left. Cost
+    O(d^3).
     """
-    summary = _lessened(recipe.parts.memory, whole.summary, told)
-    server = recipe.server()
-    server.adopt(replace(whole.statistics, summary=summary), version=whole.version)
-    return server
-
-
-def _lessened(memory: Any, summary: Any, told: Array) -> Any:
     seen = told - memory.ridge * np.eye(len(told))
     match summary:
         case Gram():

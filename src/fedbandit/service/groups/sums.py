@@ -86,6 +86,10 @@ class GroupSum:
         """Return what it adds to V (d x d), with this weight of rows."""
         return np.asarray(weight * self.square + np.diag(self.diagonal_of_v))
 
+    def mass_of_v(self, weight: float) -> float:
+        """Return the trace of that."""
+        return weight * (self.mass - float(self.spread.sum())) + float(self.diagonal_of_v.sum())
+
     @cached_property
     def mass(self) -> float:
         """The trace of G."""

@@ -6,7 +6,8 @@ by what an upload says of itself.
 
 *Weighing.* What was found stands while it would take less than ``_MOVED`` of that to move the
 estimate from everything back to where it was, and little was added to V since (``_LEARNED``). Under
-load weighing takes a tenth of the time at most; then V is told without what came since.
+load weighing takes a tenth of the time at most; then V is told without what came since, as it
+always is of more than ``WHOLE`` features, where it is made once each time that groups are weighed.
 
 *Storing.* A sum may be a hundred times as large as an upload. It is written once what it lacks
 pulls by as much, or has ``_MOVED`` of the median group's mass; and with each upload while another
@@ -24,7 +25,8 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -35,18 +37,16 @@ from fedbandit.core.parts.radius import Empirical
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Rewards, Statistics
-from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.groups.certainty import Excess, Fair, fair, is_told_anew, lessened, weight_of
 from fedbandit.service.groups.membership import (
     WATCHED_FROM,
-    closed_key,
     group_at,
     group_of,
-    key_of,
 )
 from fedbandit.service.groups.rewards import believed
 from fedbandit.service.groups.sums import (
     SILENT,
+    WHOLE,
     GroupSum,
     nothing,
     packed,
@@ -128,7 +128,9 @@ class WeighedGroups:
         self._fair: Fair | None = None
         self._own: dict[int, Excess] = {}  # what members of a group are told beside
         self._since: Array | float = 0.0  # of V, what came since groups were weighed
-        self._known: Array | None = None  # the inverse of V as it was told
+        self._known: Array | None = None  # the inverse of V as it was told, of few features
+        self._told_mass = inf  # the mean of its diagonal
+        self._made: dict[int | None, Any] = {}  # V without what came since, by who is told it
         self._weight = 1.0
         self._learned = 0.0
         self._counts = not self._watched  # whether what was found is told
@@ -166,8 +168,12 @@ class WeighedGroups:
         return changed
 
     def _note(self, piece: GroupSum) -> None:
-        """Add what an upload adds to V; ``_learned`` is all that, tr V^-1 G for the V told."""
+        """Add what an upload adds to V; ``_learned`` is all that, tr V^-1 G for the V told.
+
+        Of many features about that, as if all directions were known as well as each other.
+        """
         if self._known is None:
+            self._learned += piece.mass / self._told_mass
             return
         seen = piece.of_v(self._weight)
         self._since = self._since + seen
@@ -242,14 +248,25 @@ class WeighedGroups:
         theta = fair.theta if self._found.theta is None else self._found.theta
         if not anew or fair.told is None:
             return _with_moment(whole, moment_for(self._recipe, whole, theta), whole)
+        late = late or self._known is None
         seen = fair.told if late else fair.told + self._since
-        part = lessened(self._recipe, whole, seen)
+        part = self._lessened(whole, seen, None, kept=late)
         told = moment_for(self._recipe, part, theta)
         if number is not None:
             own = self._own[number]
-            part = lessened(self._recipe, whole, seen + own.matrix)
+            part = self._lessened(whole, seen + own.matrix, number, kept=late)
             told = told + own.moment
         return _with_moment(part, told, whole)
+
+    def _lessened(self, whole: Server, seen: Array, number: int | None, *, kept: bool) -> Server:
+        """Return a server with this V and the whole's moment; ``kept``: V is that of before."""
+        summary = self._made.get(number) if kept else None
+        if summary is None:
+            summary = lessened(self._memory, whole.summary, seen)
+            self._made |= {number: summary} if kept else {}
+        server = self._recipe.server()
+        server.adopt(replace(whole.statistics, summary=summary), version=whole.version)
+        return server
 
     def found(self, whole: Server) -> Weighed:
         """Weigh the groups; where numbers are too large for that, what was found before stands."""
@@ -267,7 +284,7 @@ class WeighedGroups:
                 if counts:
                     part = self._fairly(whole, sums, sent, past)
                     found = weigh(part.sums, sent=sent, ridge=ridge, trusted=past)
-                    known = None if part.told is None else np.asarray(np.linalg.inv(part.told))
+                    known = _inverse(part.told)
         except np.linalg.LinAlgError:
             _log.warning("numbers too large to weigh groups by; what was found before stands")
             return self._found
@@ -276,6 +293,8 @@ class WeighedGroups:
         told = np.minimum(1.0, _DISPUTED * found.weights).tolist()
         self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in part.own.items()}
         self._learned, self._since, self._weight = 0.0, 0.0, weight_of(self._memory, whole)
+        self._told_mass = inf if part.told is None else float(part.told.diagonal().mean())
+        self._made = {}
         return found
 
     def _fairly(
@@ -322,6 +341,13 @@ def _with_moment(part: Server, moment: Array, whole: Server) -> Statistics:
     return replace(part.statistics, moment=moment) if sound else whole.statistics
 
 
+def _inverse(told: Array | None) -> Array | None:
+    """Return the inverse of V, of few features; of many it would take too long."""
+    if told is None or len(told) > WHOLE:
+        return None
+    return np.asarray(np.linalg.inv(told))
+
+
 def _unknown(memory: Memory) -> Weighed:
     """Return what is known of groups before they are weighed: whatever comes is not small."""
     none = np.ones(0)
@@ -353,37 +379,3 @@ def doubted_agents(
         return [name for name in names if group_of(model.created, many, name) == number]
 
     return {key: (weight, members(key)) for key, weight in found.items()}
-
-
-def sums_of_states(
-    recipe: Recipe, many: int, states: Mapping[int, bytes], whole: Server
-) -> dict[int, bytes]:
-    """Return the sums of groups that were not weighed, from their states; or of the whole, as one.
-
-    ``many``: how many groups they were one of, 1 if that is not known.
-    """
-    memory, server = recipe.parts.memory, partial(server_at, recipe)
-    if not states:
-        return {key_of(1, 0): packed(sum_of(memory, whole.statistics))} if whole.count else {}
-    return {
-        key_of(many, number): packed(sum_of(memory, server(state).statistics))
-        for number, state in states.items()
-    }
-
-
-def closed(stored: Mapping[int, bytes]) -> dict[int, bytes]:
-    """Return stored sums as those of before parts were kept: nothing is added to them any more."""
-    sums: dict[int, GroupSum] = {}
-    for key, data in stored.items():
-        place, total = closed_key(key), unpacked(data)
-        sums[place] = total.plus([sums[place]]) if place in sums else total
-    return {key: packed(each) for key, each in sums.items()}
-
-
-def summed(recipe: Recipe, sent: Iterable[tuple[int, Statistics]]) -> dict[int, bytes]:
-    """Return the sums of what was sent, each with the number of its group, as they are stored."""
-    memory, sums = recipe.parts.memory, dict[int, GroupSum]()
-    for number, statistics in sent:
-        ours = sums.get(number) or nothing(memory)
-        sums[number] = ours.plus([sum_of(memory, statistics)])
-    return {number: packed(each) for number, each in sums.items()}

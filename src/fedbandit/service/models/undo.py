@@ -38,8 +38,9 @@ from fedbandit.service.groups.membership import (
     key_for,
     key_of,
 )
+from fedbandit.service.groups.resorting import closed, summed, sums_of_states
 from fedbandit.service.groups.telling import told_moment
-from fedbandit.service.groups.weighed import closed, summed, sums_of_states, told_of
+from fedbandit.service.groups.weighed import told_of
 from fedbandit.service.models.model import recipe_of
 from fedbandit.service.models.parts import (
     WHOLE,

@@ -1,0 +1,129 @@
+"""Groups of models with so many features that mass is shared, not each direction."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedbandit as fb
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.statistics import Base
+from fedbandit.service.groups.certainty import most_mass
+from fedbandit.service.groups.membership import key_of
+from fedbandit.service.groups.sums import WHOLE
+from fedbandit.service.groups.telling import as_told
+from fedbandit.service.groups.weighed import WeighedGroups
+from fedbandit.service.merging.merge import merge
+
+D, GROUPS, LIAR = WHOLE + 2, 12, key_of(24, 5)
+RECIPES = {
+    "FSCLB": fb.FSCLB(dimension=D, sketch_size=40, agents=20, alpha=1e9),
+    "FedLinUCB": fb.FedLinUCB(dimension=D, agents=20, alpha=1e9),
+    "lean": fb.FSCLB.lean(dimension=D, agents=20, alpha=1e9),
+}
+THETA = np.random.default_rng(5).standard_normal(D) / np.sqrt(D)
+
+
+@given(
+    masses=st.lists(st.floats(0.0, 1e12), max_size=30),
+    share=st.sampled_from([0.1, 0.27, 0.41]),
+    room=st.floats(1e-3, 1e3),
+)
+def test_none_has_more_than_its_share_of_all_mass(
+    masses: list[float], share: float, room: float
+) -> None:
+    """By another route: steps from above, which end at the largest solution."""
+    seen, c = np.array(masses), np.inf
+    for _ in range(2000):
+        c = share * (room + float(np.minimum(seen, c).sum()))
+    found = most_mass(seen, share=share, room=room)
+    assert np.allclose(np.minimum(seen, found), np.minimum(seen, c), rtol=1e-9)
+    told = np.minimum(seen, found)
+    assert (told <= share * (room + told.sum()) * (1.0 + 1e-9)).all()
+
+
+def sent(recipe: fb.Recipe, arms: Array, rewards: Array) -> list[fb.Upload]:
+    """What an agent with these observations sends."""
+    agent, server, found = recipe.agent(0), recipe.server(), []
+    for x, r in zip(arms, rewards.tolist(), strict=True):
+        upload = agent.observe(x, r)
+        if upload is not None:
+            found.append(upload)
+            server.receive(upload)
+            agent.receive(server.download())
+    rest = agent.receive(fb.Collect())
+    found += [rest] if isinstance(rest, fb.Upload) else []
+    return [fb.Upload(0, each.statistics) for each in found]
+
+
+def arms_of(seed: int, count: int) -> Array:
+    arms = np.random.default_rng(seed).standard_normal((count, D))
+    return np.asarray(arms / np.linalg.norm(arms, axis=1, keepdims=True))
+
+
+class Fleet:
+    """Watched groups and a server, without a store; twelve groups have sent honest uploads."""
+
+    def __init__(self, recipe: fb.Recipe) -> None:
+        self.recipe, self.server = recipe, recipe.server()
+        self.groups, self.told = WeighedGroups(recipe, watched=True, clock=float), b""
+        self.stored: dict[int, bytes] = {}
+        for group in range(GROUPS):
+            arms = arms_of(group, 300)
+            noise = 0.1 * np.random.default_rng(group).standard_normal(300)
+            self.send(key_of(24, group), sent(recipe, arms, arms @ THETA + noise))
+
+    def send(self, key: int, uploads: list[fb.Upload]) -> None:
+        for each in uploads:
+            merge(self.recipe, self.server, [each])
+            self.stored |= self.groups.absorb([(key, each.statistics)], 0.0)
+            self.told = self.groups.told(self.server)
+
+    def knows(self, told: bytes | None = None) -> Base:
+        """What an agent knows once it was told."""
+        told = self.told if told is None else told
+        download = as_told(self.recipe, self.server, told).download()
+        self.recipe.agent(0).receive(download)  # it takes it
+        return Base(self.recipe.parts.memory.opened(download.statistics), self.recipe.parts.memory)
+
+    def restart(self) -> None:
+        self.groups.read(self.stored)
+        self.told = self.groups.told(self.server)
+
+
+def width(known: Base) -> float:
+    """How much is not known, over all directions."""
+    return float(known.reading.squared_widths(np.eye(D)).sum())
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_a_liar_neither_turns_the_estimate_nor_says_that_everything_is_known(
+    recipe: fb.Recipe,
+) -> None:
+    fleet = Fleet(recipe)
+    assert fleet.told == b""
+    before = fleet.knows()
+    arms = arms_of(99, 20_000)
+    fleet.send(LIAR, sent(recipe, arms, -arms @ THETA))
+    assert fleet.server.theta @ THETA < 0.0
+    for _ in range(2):
+        after = fleet.knows()
+        cosine = after.theta @ THETA / np.linalg.norm(after.theta) / np.linalg.norm(THETA)
+        assert cosine > 0.8
+        assert width(after) > 0.5 * width(before)
+        assert width(Base(fleet.server.statistics, recipe.parts.memory)) < 0.3 * width(before)
+        fleet.restart()
+
+
+def test_members_of_a_heavy_honest_group_are_told_what_they_sent() -> None:
+    recipe = RECIPES["FedLinUCB"]
+    fleet, arms = Fleet(recipe), arms_of(99, 20_000)
+    fleet.send(LIAR, sent(recipe, arms, arms @ THETA))
+    assert fleet.groups.knows_more(LIAR)
+    for _ in range(2):  # made anew, and kept
+        theirs = fleet.knows(fleet.groups.told_to(fleet.server, LIAR))
+        assert width(theirs) < 0.3 * width(fleet.knows())
+        assert np.linalg.norm(theirs.theta - THETA) < 0.1
+    fleet.send(key_of(24, 0), sent(recipe, arms[:1], arms[:1] @ THETA))
+    again = fleet.knows(fleet.groups.told_to(fleet.server, LIAR))
+    assert np.isclose(width(again), width(theirs), rtol=0.01)
