@@ -16,7 +16,11 @@ NAME_RULE: Final = "1 to 64 letters, digits, dots, dashes and underscores, a let
 SERVED: Final = ("FSCLB", "FedLinUCB")
 """The recipes that a coordinator can serve."""
 
+LOG_PREFIX: Final = "warm-"
+"""How the names begin that logs are merged under (``fedbandit model warm``)."""
+
 _PATTERN = re.compile(NAME)
+_LOG = re.compile(LOG_PREFIX + "[0-9a-f]{12}")
 
 
 def is_name(name: str) -> bool:
@@ -30,6 +34,19 @@ def check_name(kind: str, name: str) -> str:
         return name
     fix = "Choose a name that needs no quoting in a URL."
     raise InvalidParameter(complaint(kind, got=repr(name), expected=NAME_RULE, fix=fix))
+
+
+def is_log_name(name: str) -> bool:
+    """Say whether a log that an operator merged has this name; no agent may."""
+    return _LOG.fullmatch(name) is not None
+
+
+def check_agent_name(name: str) -> str:
+    """Return the name of an agent; raise InvalidParameter if none may have it."""
+    if is_log_name(check_name("agent", name)):
+        expected, fix = "a name that no log has", f"Leave out the prefix {LOG_PREFIX}."
+        raise InvalidParameter(complaint("agent", got=repr(name), expected=expected, fix=fix))
+    return name
 
 
 def check_limits(limits: Limits) -> Limits:

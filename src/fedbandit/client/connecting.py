@@ -30,7 +30,7 @@ from fedbandit.errors import (
     complaint,
 )
 from fedbandit.logs.writer import LogTo, LogWriter
-from fedbandit.terms import check_name
+from fedbandit.terms import check_agent_name, check_name
 
 Durability = Literal["process", "machine"]
 
@@ -78,7 +78,7 @@ def connect(
     transport = HttpTransport(
         url,
         model=check_name("model", model),
-        agent=check_name("agent", agent),
+        agent=check_agent_name(agent),
         token=token_source(token),
         timeout=real("timeout", timeout),
         cafile=cafile,

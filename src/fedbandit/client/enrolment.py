@@ -15,7 +15,7 @@ from fedbandit import wire
 from fedbandit.client.transport import HttpTransport
 from fedbandit.core.checks import real
 from fedbandit.errors import DataError, OutputError, Refused, complaint
-from fedbandit.terms import check_name
+from fedbandit.terms import check_agent_name, check_name
 
 _PATH = "token"
 
@@ -76,7 +76,7 @@ class _Device:
         self._url, self._model, self._agent = (
             url,
             check_name("model", model),
-            check_name("agent", agent),
+            check_agent_name(agent),
         )
         self._timeout, self._cafile, self._insecure = timeout, cafile, insecure
 

@@ -114,18 +114,19 @@ def measured(store: Store) -> dict[str, dict[str, float]]:
             total.errors,
             total.moved,
             *_shadow_values(model, store),
-            _doubted(model, store),
+            *_standing_out(model, store),
         )
         found[model.name] = dict(zip(_OF_MODELS, values, strict=True))
     return found
 
 
-def _doubted(model: Model, store: Store) -> int:
-    """Return how many groups of agents contradict the others."""
+def _standing_out(model: Model, store: Store) -> tuple[int, int]:
+    """Return how many groups of agents contradict the others, and how many have too much mass."""
     if not (model.weighed and model.told):
-        return 0
+        return 0, 0
     recipe, state = recipe_of(model), store.state(model.name)[1]
-    return len(doubts_view(store, model, recipe, server_at(recipe, state), ()))
+    found = doubts_view(store, model, recipe, server_at(recipe, state), ())
+    return sum(each["contradicts"] for each in found), sum(each["share"] > 0.0 for each in found)
 
 
 def _shadow_values(model: Model, store: Store) -> tuple[float, ...]:
@@ -190,4 +191,5 @@ _OF_MODELS: Final = {
     "fedbandit_model_shadow_gain_high": "The upper end of it.",
     "fedbandit_model_shadow_safe": "1 if switching is safe by the decisions of all agents.",
     "fedbandit_model_doubted": "Groups of agents that contradict the others, and count less.",
+    "fedbandit_model_heavy": "Groups that have so much of all mass that groups are weighed.",
 }

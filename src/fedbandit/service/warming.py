@@ -20,12 +20,12 @@ from fedbandit.core.messages import Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.errors import DataError, complaint
 from fedbandit.logs.event import Event
-from fedbandit.service.groups.membership import WARM_PREFIX
 from fedbandit.service.merging.batch import StoreMerger
 from fedbandit.service.merging.sync import ModelRef, SyncRequest
 from fedbandit.service.models.model import recipe_of
 from fedbandit.service.refusal import Refusal
 from fedbandit.service.storage.contract import Store
+from fedbandit.terms import LOG_PREFIX, is_log_name
 
 AT_ONCE = 1000
 """How many observations an upload stands for, unless the model allows fewer."""
@@ -55,11 +55,9 @@ def warm(
         fix = "Give a log whose decisions have rewards."
         raise DataError(complaint("logs", got="no events", expected="at least one", fix=fix))
     life, agents = _life_of(first), store.agents(name)
-    agent = f"{WARM_PREFIX}{life.hex()[:12]}"
+    agent = f"{LOG_PREFIX}{life.hex()[:12]}"
     known = agents.get(agent)
-    others = {
-        each: who for who in agents if who.startswith(WARM_PREFIX) for each in agents[who].lives
-    }
+    others = {each: who for who in agents if is_log_name(who) for each in agents[who].lives}
     merged = known.lives[life].sequence if known is not None and life in known.lives else 0
     merger, ref = StoreMerger(store), ModelRef(model.name, model.incarnation)
     done, numbered = merged, enumerate(chain([first], rest), start=1)

@@ -1,6 +1,6 @@
-"""Honest agents and a liar, for tests of groups: what they send, and what they are told."""
+"""Honest agents and liars, for tests of groups: what they send, and what they are told."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,9 +8,14 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.core.parts.radius import Evidence
+from fedbandit.core.statistics import Base
 from fedbandit.service.board.views import model_view
 from fedbandit.service.bookkeeping.history import History
-from fedbandit.service.groups.membership import group_of
+from fedbandit.service.groups.membership import group_of, key_of
+from fedbandit.service.groups.telling import as_told
+from fedbandit.service.groups.weighed import WeighedGroups
+from fedbandit.service.merging.merge import merge
 from fedbandit.service.metrics import measured
 from fedbandit.service.models.model import new_model
 from fedbandit.service.storage.contract import Store
@@ -106,3 +111,67 @@ def check_shown(store: Store, agent: str) -> None:
     assert agent in found["agents"]
     assert found["weight"] < 0.3
     assert measured(store)["news"]["fedbandit_model_doubted"] == 1
+
+
+def fakes(recipe: fb.Recipe, count: int) -> list[fb.Upload]:
+    """Arms of every direction, rewarded by -theta, in as many uploads as it takes."""
+    agent, server, rng = recipe.agent(0), recipe.server(), np.random.default_rng(count)
+    sent = []
+    for arm in rng.standard_normal((count, D)):
+        x = arm / np.linalg.norm(arm)
+        upload = agent.observe(x, -float(x @ THETA))
+        if upload is not None:
+            sent.append(upload)
+            server.receive(upload)
+            agent.receive(server.download())
+    rest = agent.receive(fb.Collect())
+    sent += [rest] if isinstance(rest, fb.Upload) else []
+    assert sum(each.count for each in sent) == count
+    return [fb.Upload(0, each.statistics) for each in sent]
+
+
+class Fleet:
+    """Groups and a server, without a store; ``many`` of 24 have sent ``honest`` uploads."""
+
+    def __init__(
+        self,
+        recipe: fb.Recipe,
+        *,
+        watched: bool,
+        honest: int = 24,
+        many: int = 12,
+        clock: Callable[[], float] = float,
+    ) -> None:
+        self.recipe, self.server = recipe, recipe.server()
+        self.groups, self.told = WeighedGroups(recipe, watched=watched, clock=clock), b""
+        self.stored: dict[int, bytes] = {}
+        for number in range(honest):
+            self.send(number % many, observed(recipe, number))
+
+    def send(self, group: int, upload: fb.Upload) -> dict[int, bytes]:
+        return self.send_to(key_of(24, group), upload)
+
+    def send_to(self, key: int, upload: fb.Upload) -> dict[int, bytes]:
+        merge(self.recipe, self.server, [upload])
+        stored = self.groups.absorb([(key, upload.statistics)], 0.0)
+        self.told, self.stored = self.groups.told(self.server), self.stored | stored
+        return stored
+
+    def restart(self) -> None:
+        """Go on with what is stored."""
+        self.groups.read(self.stored)
+        self.told = self.groups.told(self.server)
+
+    def knows(self) -> Base:
+        """What an agent knows once it was told."""
+        download = as_told(self.recipe, self.server, self.told).download()
+        self.recipe.agent(0).receive(download)  # it takes it
+        memory = self.recipe.parts.memory
+        return Base(memory.opened(download.statistics), memory)
+
+    def radius(self) -> float:
+        """What it explores by."""
+        base = self.knows()
+        known = base.statistics
+        evidence = Evidence(base.theta, known.moment, known.count, known.rewards)
+        return self.recipe.parts.radius(base.reading, evidence)

@@ -14,6 +14,7 @@ from fedbandit.errors import DataError
 from fedbandit.service.board.views import model_view
 from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.groups.kept import KeptSums
 from fedbandit.service.groups.resorting import summed, sums_of_states
 from fedbandit.service.groups.sums import sum_of, unpacked
 from fedbandit.service.groups.weighed import WeighedGroups
@@ -284,15 +285,16 @@ def test_a_snapshot_of_groups_is_rolled_back_to_without_them(
 
 def test_a_state_of_many_features_is_a_sum_of_rows() -> None:
     recipe, rng = fb.FSCLB.lean(dimension=130, agents=20, alpha=1e9), np.random.default_rng(0)
-    server, agent, groups = recipe.server(), recipe.agent(0), WeighedGroups(recipe)
+    server, agent = recipe.server(), recipe.agent(0)
     for arm in rng.standard_normal((300, 130)):
         agent.observe(arm / 12.0, float(arm[0]))
     upload = agent.receive(fb.Collect())
     assert isinstance(upload, fb.Upload)
     server.receive(upload)
+    groups = KeptSums(recipe.parts.memory)
     groups.read(sums_of_states(recipe, 1, {}, server))
-    (kept,) = groups._groups.values()
-    assert np.isclose(kept.total.mass, sum_of(recipe.parts.memory, server.statistics).mass)
+    (key,) = groups.keys
+    assert np.isclose(groups[key].total.mass, sum_of(recipe.parts.memory, server.statistics).mass)
 
 
 def test_what_came_before_parts_is_not_lost_with_fewer_groups(store_url: str) -> None:

@@ -97,7 +97,7 @@ def _tell_secret(arguments: Namespace, token: "Token", secret: str | None, note:
 
 
 def _check_names(arguments: Namespace) -> None:
-    from fedbandit.terms import check_name
+    from fedbandit.terms import check_agent_name, check_name
 
     given = [word for word in (arguments.model, arguments.agent) if word is not None]
     if len(given) != (0 if arguments.admin else 2):
@@ -106,7 +106,7 @@ def _check_names(arguments: Namespace) -> None:
         fix = "For example: fedbandit token create news phone-7."
         raise InvalidParameter(complaint("token", got=got, expected=expected, fix=fix))
     if arguments.agent is not None:
-        check_name("agent", arguments.agent)
+        check_agent_name(arguments.agent)
     if arguments.name is not None:
         check_name("token name", arguments.name)
 
@@ -141,11 +141,11 @@ def _define_code(add: Add) -> None:
 
 def _code(arguments: Namespace) -> None:
     from fedbandit.service.tokens import new_token
-    from fedbandit.terms import check_name
+    from fedbandit.terms import check_agent_name
 
     code, token = new_token(
         model=arguments.model,
-        agent=check_name("agent", arguments.agent),
+        agent=check_agent_name(arguments.agent),
         lifetime=arguments.lifetime,
         code_for=arguments.expires,
     )

@@ -1,4 +1,4 @@
-"""Groups of agents that contradict the others, and so count less (``groups.weighing``)."""
+"""Groups of agents that stand out, so that what they sent counts less (``groups.weighed``)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.service.groups.membership import group_at
-from fedbandit.service.groups.weighed import doubted_agents
+from fedbandit.service.groups.weighed import agents_standing_out
 from fedbandit.service.storage.contract import Model, Store
 
 _NAMED = 20
@@ -18,20 +18,32 @@ def doubts_view(
     """Return those groups, the least weight first, each with its agents; mostly none."""
     if not (model.weighed and model.told):
         return []
-    found = doubted_agents(recipe, model, whole, store.groups(model.name), agents)
+    found = agents_standing_out(recipe, model, whole, store.groups(model.name), agents)
     return [
-        {"group": group_at(key)[1], "weight": weight, "agents": names}
-        for key, (weight, names) in sorted(found.items(), key=lambda each: each[1][0])
+        {
+            "group": group_at(each.key)[1],
+            "weight": each.weight,
+            "contradicts": each.contradicts,
+            "share": each.share,
+            "agents": names,
+        }
+        for each, names in found
     ]
 
 
 def doubts_sentences(doubted: Iterable[dict[str, Any]]) -> list[str]:
     """Return the same in words, a line a group."""
     return [
-        f"group {each['group']} contradicts the others, and {_how_much(each['weight'])} of what it "
+        f"group {each['group']} {_why(each)}, and {_how_much(each['weight'])} of what it "
         f"sent counts: {_whom(each['agents'])}"
         for each in doubted
     ]
+
+
+def _why(each: dict[str, Any]) -> str:
+    if each["contradicts"]:
+        return "contradicts the others"
+    return f"has {each['share']:.0%} of all mass"
 
 
 def _how_much(weight: float) -> str:
@@ -40,6 +52,6 @@ def _how_much(weight: float) -> str:
 
 def _whom(agents: list[str]) -> str:
     if not agents:
-        return "it is what was merged before the groups were set"
+        return "it is a log, or what was merged before the groups were set"
     more = f" and {len(agents) - _NAMED} more" if len(agents) > _NAMED else ""
     return f"look at {', '.join(agents[:_NAMED])}{more}"

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from fedbandit.errors import InvalidParameter, complaint
+from fedbandit.terms import is_log_name
 
 MOST_GROUPS: Final = 256
 FEWEST_GROUPS: Final = 5
@@ -22,9 +23,6 @@ WATCHED_FROM: Final = 8
 
 FEWEST_AGENTS: Final = 10
 """Fewer agents fill too few groups to tell a liar from the others."""
-
-WARM_PREFIX: Final = "warm-"
-"""How the names begin that logs are merged under; names are given by operators alone."""
 
 _KEYS, _CLOSED = 1000, 500
 
@@ -43,7 +41,7 @@ def key_for(created: float, groups: int, agent: str) -> int:
     A log that an operator merged (``model warm``) is no agent's: it counts as what was merged
     without groups, whose mass is believed.
     """
-    if agent.startswith(WARM_PREFIX):
+    if is_log_name(agent):
         return key_of(1, 0)
     return key_of(groups, group_of(created, groups, agent))
 

@@ -10,15 +10,16 @@ load weighing takes a tenth of the time at most; then V is told without what cam
 always is of more than ``WHOLE`` features, where it is made once each time that groups are weighed.
 
 *Storing.* A sum may be a hundred times as large as an upload. It is written once what it lacks
-pulls by as much, or has ``_MOVED`` of the median group's mass; and with each upload while another
-coordinator merges into the same model, which reads what is stored. What is merged and not in a
-stored sum when a coordinator stops is in no group from then on: it counts as one more group's
-(``certainty``), and sketches are told without it.
+pulls by as much, or has ``_MOVED`` of the median group's mass; and with each upload while groups
+are too few to be weighed, and while another coordinator merges into the same model, which reads
+what is stored. What is merged and not in a stored sum when a coordinator stops is in no group from
+then on: it counts as one more group's (``certainty``), and sketches are told without it. What
+agents were told last goes on being told until there is time to weigh what was read.
 
 *Watching.* Groups that are watched change nothing until it matters: agents are told the whole as it
 is, bit for bit, until ``WATCHED_FROM`` groups have sent something and one of them contradicts the
-others, or has far more mass than they (``_HEAVY``). For as long as that is so they are weighed like
-any. So honest fleets pay nothing, and small ones are not told less.
+others, or has far more mass than they (``KeptSums.heavy``). For as long as that is so they are
+weighed like any. Sums of rewards are believed by group at all times (``rewards``).
 """
 
 import logging
@@ -26,7 +27,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,25 +37,12 @@ from fedbandit.core.memory.contract import Memory
 from fedbandit.core.parts.radius import Empirical
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
-from fedbandit.core.statistics import Rewards, Statistics
+from fedbandit.core.statistics import Base, Rewards, Statistics
 from fedbandit.service.groups.certainty import Excess, Fair, fair, is_told_anew, lessened, weight_of
-from fedbandit.service.groups.membership import (
-    WATCHED_FROM,
-    group_at,
-    group_of,
-)
+from fedbandit.service.groups.kept import KeptSums, is_past
+from fedbandit.service.groups.membership import WATCHED_FROM, group_at, key_for
 from fedbandit.service.groups.rewards import believed
-from fedbandit.service.groups.sums import (
-    SILENT,
-    WHOLE,
-    GroupSum,
-    nothing,
-    packed,
-    sound,
-    sum_of,
-    tempered,
-    unpacked,
-)
+from fedbandit.service.groups.sums import WHOLE, GroupSum, sum_of, tempered
 from fedbandit.service.groups.telling import moment_for
 from fedbandit.service.groups.weighing import Weighed, weigh
 from fedbandit.service.storage.contract import Model
@@ -63,46 +51,23 @@ _log = logging.getLogger("fedbandit.service")
 
 _MOVED = 0.1
 _DISPUTED = 5.0  # from a weight of one of these on, a group is told all that it sent itself
-_TOGETHER = 16
 _LEARNED = 0.3  # tr V^-1 G of what has come since groups were weighed
-_HEAVY, _HEAVY_OF_FEW = 0.25, 4.0  # the share of all mass, and times the average, of a heavy one
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
 _BUSY = 0.1  # the share of time that weighing takes, and telling groups what they sent
 _WATCHING = 0.03  # the same while groups are watched, and none stands out
 _SAVED, _OWED = 1.0, 5.0  # seconds of it that are saved up, and owed, at most
 
 
-class _Kept:
-    """The sum of a group; of what is not stored of it, the mass and b - G theta.
+class StandsOut(NamedTuple):
+    """A group that stands out: the key of its sum, how much of what it sent counts, and why.
 
-    What comes in is added up when the sum is asked for, or once there is much of it: many at once
-    take as long as one.
+    ``contradicts`` the others by more than chance; ``share`` of all mass, if that is far too much.
     """
 
-    def __init__(self, total: GroupSum) -> None:
-        self._total, self._waiting = total, list[GroupSum]()
-        self.whole_mass, self.rewards = total.mass, total.rewards
-        self.stored()
-
-    @property
-    def total(self) -> GroupSum:
-        """The sum."""
-        if self._waiting:
-            self._total, self._waiting = self._total.plus(self._waiting), []
-        return self._total
-
-    def stored(self) -> None:
-        """Note that all of it is stored."""
-        self.mass, self.pull = 0.0, np.zeros_like(self._total.moment)
-
-    def add(self, piece: GroupSum, at: Array) -> None:
-        """Add what was sent; ``at`` is the estimate that it pulls at."""
-        self._waiting.append(piece)
-        if len(self._waiting) >= _TOGETHER:
-            _ = self.total
-        self.mass, self.whole_mass = self.mass + piece.mass, self.whole_mass + piece.mass
-        self.pull = self.pull + (piece.moment - piece.times(at))
-        self.rewards = self.rewards.plus(piece.rewards)
+    key: int
+    weight: float
+    contradicts: bool
+    share: float
 
 
 class WeighedGroups:
@@ -117,13 +82,13 @@ class WeighedGroups:
     ) -> None:
         self._recipe, self._memory, self._clock = recipe, recipe.parts.memory, clock
         self._watched = watched
-        self._groups: dict[int, _Kept] = {}
-        self._forget()
+        self._sums = KeptSums(self._memory)
+        self._forget(None)
         self._saved, self._then = _SAVED, clock()
-        self._reads, self._shared, self._urgent = 0, 0.0, True
+        self._reads, self._shared = 0, 0.0
 
-    def _forget(self) -> None:
-        """Know nothing of what was found."""
+    def _forget(self, carried: Statistics | None) -> None:
+        """Know nothing of what was found, but for what agents are told by it."""
         self._found, self._at = _unknown(self._memory), self._memory.empty().moment
         self._fair: Fair | None = None
         self._own: dict[int, Excess] = {}  # what members of a group are told beside
@@ -133,38 +98,32 @@ class WeighedGroups:
         self._made: dict[int | None, Any] = {}  # V without what came since, by who is told it
         self._weight = 1.0
         self._learned = 0.0
-        self._counts = not self._watched  # whether what was found is told
+        self._carried = carried
+        self._counts = not self._watched or carried is not None  # whether what was found is told
 
-    def read(self, stored: Mapping[int, bytes], now: float = 0.0) -> None:
-        """Take up what a store has."""
-        self._groups, self._reads = {}, self._reads + 1
-        self._urgent = self._reads == 1 or self._counts
-        self._forget()
+    def read(
+        self, stored: Mapping[int, bytes], now: float = 0.0, carried: Statistics | None = None
+    ) -> None:
+        """Take up what a store has; ``carried``: what agents are told, if not all as it is."""
+        self._reads += 1
+        self._sums.read(stored)
+        self._forget(carried)
         self._shared = now + _SHARED if self._reads > 1 else 0.0
-        for number, data in stored.items():
-            total = nothing(self._memory).plus([sound(unpacked(data))])
-            self._groups[number] = _Kept(total)
 
     def absorb(self, sent: Iterable[tuple[int, Statistics]], now: float) -> dict[int, bytes]:
         """Add what was sent, each with the number of its group; return what is to be stored."""
         touched = set()
         for number, statistics in sent:
-            piece, kept = sum_of(self._memory, statistics), self._groups.get(number)
-            if kept is None:
-                kept = self._groups[number] = _Kept(nothing(self._memory))
-            kept.add(piece, self._at)
+            piece = sum_of(self._memory, statistics)
+            self._sums[number].add(piece, self._at)
             self._note(piece)
             touched.add(number)
-        masses = sorted(each.whole_mass for each in self._groups.values())
-        middle = masses[(len(masses) - 1) // 2] if masses else 0.0
-        few = self._watched and not self._is_enough()  # nothing is told by the sums yet
+        most = _MOVED * self._sums.middle
         changed: dict[int, bytes] = {}
         for number in touched:
-            kept = self._groups[number]
-            small = (few or self._is_small(kept.pull)) and kept.mass <= _MOVED * middle
-            if not small or now < self._shared:
-                changed[number] = packed(kept.total)
-                kept.stored()
+            kept = self._sums[number]
+            if kept.unstored > most or now < self._shared or not self._is_small(kept.pull):
+                changed[number] = self._sums.write(number)
         return changed
 
     def _note(self, piece: GroupSum) -> None:
@@ -187,16 +146,15 @@ class WeighedGroups:
         """Return what agents are told, see ``telling.as_told``; empty for the whole as it is."""
         if self._watched and not self._is_enough():
             return b""
-        away, everything = whole.theta - self._at, sum_of(self._memory, whole.statistics)
-        pull = everything.times(away) + self._memory.ridge * away
+        everything, ridge = sum_of(self._memory, whole.statistics), self._memory.ridge
+        pull = whole.moment - everything.times(self._at) - ridge * self._at
         began = self._clock()
         share = _BUSY if self._counts else _WATCHING
         self._saved = min(_SAVED, self._saved + share * (began - self._then))
         self._then = began
         small = self._is_small(pull) and self._learned <= _LEARNED
-        small = small and (self._counts or not self._is_heavy())
-        if not small and (self._saved >= 0.0 or self._urgent):
-            self._urgent = False
+        small = small and (self._counts or not self._sums.heavy())
+        if not small and self._saved >= 0.0:
             self.found(whole)
             self._spend(began)
         return self._telling(whole)
@@ -206,7 +164,7 @@ class WeighedGroups:
 
         Nobody is while that would take too much time.
         """
-        return self._counts and number in self._own and self._saved >= 0.0
+        return number in self._own and self._saved >= 0.0
 
     def told_to(self, whole: Server, number: int) -> bytes:
         """Return what the members of such a group are told."""
@@ -220,19 +178,29 @@ class WeighedGroups:
 
     def _telling(self, whole: Server, number: int | None = None) -> bytes:
         """Return what is told by what was found last, see ``telling.as_told``."""
-        told, rewards = self._estimated(whole, number), self._rewards(whole)
+        told = self._estimated(whole, number)
+        rewards = self._rewards(whole, told)
         if rewards is whole.statistics.rewards and told.summary is whole.summary:
             return b"" if told is whole.statistics else told.moment.astype("<f8").tobytes()
         part = self._recipe.server()
         part.adopt(replace(told, rewards=rewards), version=whole.version)
         return wire.encode(part.whole())
 
-    def _rewards(self, whole: Server) -> Rewards:
+    def _rewards(self, whole: Server, told: Statistics) -> Rewards:
         """Return the sums of rewards that are told; the whole's own where nobody asks for them."""
+        if told is self._carried:
+            return told.rewards
         if not isinstance(self._recipe.parts.radius, Empirical):
             return whole.statistics.rewards
-        sums = [each.rewards for each in self._groups.values()]
-        return believed(whole.statistics.rewards, sums)
+        sums, past = self._sums.rewards()
+
+        def explained() -> tuple[Array, float]:
+            theta = Base(told, self._memory).theta
+            each = (self._sums[key].total for key in self._sums.keys)
+            theirs = np.array([(2.0 * one.moment - one.times(theta)) @ theta for one in each])
+            return theirs, float(theta @ told.moment) / max(told.count, 1)
+
+        return believed(whole.statistics.rewards, sums, trusted=past, explained=explained)
 
     def _estimated(self, whole: Server, number: int | None) -> Statistics:
         """Return V and the moment that are told, in the whole's statistics; those as they are.
@@ -240,6 +208,8 @@ class WeighedGroups:
         With what came since groups were weighed, unless that is so much that they should have been.
         """
         fair, late = self._fair, self._learned > _LEARNED
+        if fair is None and self._carried is not None:
+            return self._carried
         if fair is None or not self._counts:
             return whole.statistics
         anew = late or is_told_anew(whole, fair)
@@ -263,21 +233,22 @@ class WeighedGroups:
         summary = self._made.get(number) if kept else None
         if summary is None:
             summary = lessened(self._memory, whole.summary, seen)
-            self._made |= {number: summary} if kept else {}
+        if kept:
+            self._made[number] = summary
         server = self._recipe.server()
         server.adopt(replace(whole.statistics, summary=summary), version=whole.version)
         return server
 
     def found(self, whole: Server) -> Weighed:
         """Weigh the groups; where numbers are too large for that, what was found before stands."""
-        keys, ridge = sorted(self._groups), self._memory.ridge
-        past = [group_at(key)[0] == 1 for key in keys]  # merged without groups
-        sent = [self._groups[key].total for key in keys]
+        keys, ridge = self._sums.keys, self._memory.ridge
+        past = [is_past(key) for key in keys]
+        sent = [self._sums[key].total for key in keys]
         sums = tempered(sent, ridge=ridge, trusted=past)
         part, known, counts = Fair(whole.theta, sums, {}), None, not self._watched
         try:
             with np.errstate(all="ignore"):  # what overflows is found, and is not told
-                counts = counts or self._is_heavy()
+                counts = counts or (self._is_enough() and bool(self._sums.heavy()))
                 if not counts:
                     found = weigh(sums, sent=sent, ridge=ridge, trusted=past)
                     counts = self._is_enough() and bool(found.doubted.any())
@@ -289,7 +260,7 @@ class WeighedGroups:
             _log.warning("numbers too large to weigh groups by; what was found before stands")
             return self._found
         self._found, self._at, self._fair, self._known = found, whole.theta, part, known
-        self._counts = counts
+        self._counts, self._carried = counts, None
         told = np.minimum(1.0, _DISPUTED * found.weights).tolist()
         self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in part.own.items()}
         self._learned, self._since, self._weight = 0.0, 0.0, weight_of(self._memory, whole)
@@ -313,26 +284,23 @@ class WeighedGroups:
 
     def _is_enough(self) -> bool:
         """Say whether so many groups have sent something that those that stand out are weighed."""
-        least = SILENT * self._memory.ridge
-        return sum(each.whole_mass > least for each in self._groups.values()) >= WATCHED_FROM
+        return self._sums.heard() >= WATCHED_FROM
 
-    def _is_heavy(self) -> bool:
-        """Say whether one of enough groups has sent far more than the others."""
-        masses = [each.whole_mass for each in self._groups.values()]
-        mine = [each.whole_mass for key, each in self._groups.items() if group_at(key)[0] > 1]
-        most = max(_HEAVY, _HEAVY_OF_FEW / len(masses)) * sum(masses)
-        return max(mine, default=0.0) > most and self._is_enough()
-
-    def doubted(self, whole: Server) -> dict[int, float]:
-        """Return the weights of the groups that contradict the others, by number.
+    def standing_out(self, whole: Server) -> list[StandsOut]:
+        """Return the groups that contradict the others, or are the reason that they are weighed.
 
         None while all count because none of those that are watched stands out.
         """
         found = self.found(whole)
         if not self._counts:
-            return {}
-        each = zip(sorted(self._groups), found.weights.tolist(), found.doubted, strict=False)
-        return {number: weight for number, weight, doubted in each if doubted}
+            return []
+        heavy = self._sums.heavy() if self._watched else {}
+        each = zip(self._sums.keys, found.weights.tolist(), found.doubted, strict=False)
+        return [
+            StandsOut(key, weight, bool(doubted), heavy.get(group_at(key), 0.0))
+            for key, weight, doubted in each
+            if doubted or group_at(key) in heavy
+        ]
 
 
 def _with_moment(part: Server, moment: Array, whole: Server) -> Statistics:
@@ -361,21 +329,24 @@ def told_of(recipe: Recipe, whole: Server, stored: Mapping[int, bytes], *, watch
     return groups.told(whole)
 
 
-def doubted_agents(
+def agents_standing_out(
     recipe: Recipe, model: Model, whole: Server, stored: Mapping[int, bytes], agents: Iterable[str]
-) -> dict[int, tuple[float, list[str]]]:
-    """Return the groups that contradict the others, by key: each with its weight and its agents.
+) -> list[tuple[StandsOut, list[str]]]:
+    """Return the groups that stand out, the least weight first, each with its agents.
 
     No agents for what was merged without groups.
     """
     groups = WeighedGroups(recipe, watched=model.watched)
     groups.read(stored)
-    found, names = groups.doubted(whole), sorted(agents)
+    found, names = groups.standing_out(whole), sorted(agents)
 
     def members(key: int) -> list[str]:
         many, number = group_at(key)
-        if many == 1:
-            return []
-        return [name for name in names if group_of(model.created, many, name) == number]
+        theirs = [] if many == 1 else names
+        return [
+            name
+            for name in theirs
+            if group_at(key_for(model.created, many, name)) == (many, number)
+        ]
 
-    return {key: (weight, members(key)) for key, weight in found.items()}
+    return [(each, members(each.key)) for each in sorted(found, key=lambda each: each.weight)]

@@ -24,7 +24,7 @@ from fedbandit.service.refusal import Refusal, failed, not_now
 from fedbandit.service.settings import Settings
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.tokens import bearer
-from fedbandit.terms import NAME_RULE, is_name
+from fedbandit.terms import NAME_RULE, is_log_name, is_name
 from fedbandit.web import gate
 from fedbandit.web.docs_page import docs_routes
 from fedbandit.web.gate import connection_of
@@ -323,6 +323,9 @@ def _check_names(model: str, agent: str) -> None:
         if not is_name(name):
             message = f"got {name[:80]!r}; expected {NAME_RULE}"
             raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, field, message)
+    if is_log_name(agent):
+        message = f"got {agent!r}; expected a name that no log has"
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "agent", message)
 
 
 def _check_media_type(request: Request) -> None:

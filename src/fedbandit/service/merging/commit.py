@@ -111,7 +111,9 @@ class Committer:
                 self._told = locked.model.told
                 self._groups = opened_groups(self._served.recipe, locked)
                 if locked.model.weighed:
-                    self._weighed.read(locked.past.groups(), time.time())
+                    told = as_told(self._served.recipe, held, self._told)
+                    carried = told.statistics if self._told else None
+                    self._weighed.read(locked.past.groups(), time.time(), carried)
                 self._relayed = self._read_relayed(locked)
             outcomes = self._merge(locked, held, batch)
             set_back = locked.model.set_back

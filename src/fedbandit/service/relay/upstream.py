@@ -21,7 +21,7 @@ from fedbandit.service.models.model import DEFAULT_LIMITS, new_model, recipe_of
 from fedbandit.service.relay.relayed import Relayed
 from fedbandit.service.relay.sender import RelaySender
 from fedbandit.service.storage.contract import Locked, Store
-from fedbandit.terms import check_name
+from fedbandit.terms import check_agent_name, check_name
 from fedbandit.wire import Limits
 
 WAIT = 60.0
@@ -57,7 +57,7 @@ class Above:
         return HttpTransport(
             self.url,
             model=check_name("model", model),
-            agent=check_name("agent", self.agent),
+            agent=check_agent_name(self.agent),
             token=token_source(self.models[model]),
             timeout=_TIMEOUT,
             cafile=self.cafile,

@@ -255,14 +255,15 @@ function spectrumNote({ kind, lost, shed, directions }) {
   return `${held} To stay small it has shed at most ${number(shed)} along any direction${share}.`;
 }
 
-/** Groups of agents that contradict the others, and count less for it. */
+/** Groups of agents that contradict the others, or have far more mass than they, and count less for it. */
 function doubts({ doubted }) {
   if (!doubted?.length) return [];
   const whom = (agents) => agents.slice(0, 20).join(", ") + (agents.length > 20 ? ` and ${count(agents.length - 20)} more` : "");
-  const line = (each) => el("li", {}, el("b", {}, `Group ${each.group}`), ` counts ${each.weight < 0.01 ? "less than 1 %" : percent(each.weight)} of what it sent: ${whom(each.agents) || "what was merged before the groups were set"}`);
-  return [el("section", { class: "wide", "aria-labelledby": "doubts" }, el("h2", { id: "doubts" }, "Agents that contradict the others"),
-    el("p", { class: "trend bad" }, doubted.length === 1 ? "One group of agents does not fit the others" : `${count(doubted.length)} groups of agents do not fit the others`),
-    el("p", { class: "small" }, "What they sent counts less in what agents are told, or not at all. They may lie, be broken, or live in another world than the others."),
+  const why = (each) => each.contradicts ? " does not fit the others" : ` has ${percent(each.share)} of all mass`;
+  const line = (each) => el("li", {}, el("b", {}, `Group ${each.group}`), `${why(each)}, and ${each.weight < 0.01 ? "less than 1 %" : percent(each.weight)} of what it sent counts: ${whom(each.agents) || "a log, or what was merged before the groups were set"}`);
+  return [el("section", { class: "wide", "aria-labelledby": "doubts" }, el("h2", { id: "doubts" }, "Agents that stand out"),
+    el("p", { class: "trend bad" }, doubted.length === 1 ? "One group of agents stands out" : `${count(doubted.length)} groups of agents stand out`),
+    el("p", { class: "small" }, "What they sent counts less in what agents are told, or not at all. They may lie, be broken, live in another world than the others, or do most of the work."),
     el("ul", {}, doubted.map(line)))];
 }
 

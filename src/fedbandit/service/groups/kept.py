@@ -1,0 +1,127 @@
+"""The sums of groups as a coordinator holds them: read from a store, added to, written back.
+
+What comes in is added up when a sum is asked for, or once there is much of it: rows of many uploads
+take as long as those of one.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from fedbandit.core.kernels.linalg import Array
+from fedbandit.core.memory.contract import Memory
+from fedbandit.core.statistics import Rewards
+from fedbandit.service.groups.membership import group_at
+from fedbandit.service.groups.sums import SILENT, GroupSum, nothing, packed, sound, unpacked
+
+_TOGETHER = 16
+_HEAVY, _HEAVY_OF_FEW = 0.25, 4.0  # the share of all mass, and times the average, of a heavy one
+
+
+class Kept:
+    """The sum of a group; of what is not stored of it, the mass and the pull b - G theta."""
+
+    def __init__(self, total: GroupSum) -> None:
+        self._total, self._waiting = total, list[GroupSum]()
+        self.mass, self.rewards = total.mass, total.rewards
+        self.stored()
+
+    @property
+    def total(self) -> GroupSum:
+        """The sum."""
+        if self._waiting:
+            self._total, self._waiting = self._total.plus(self._waiting), []
+        return self._total
+
+    def stored(self) -> None:
+        """Note that all of it is stored."""
+        self.unstored, self.pull = 0.0, np.zeros_like(self._total.moment)
+
+    def add(self, piece: GroupSum, at: Array) -> None:
+        """Add what was sent; ``at`` is the estimate that it pulls at."""
+        self._waiting.append(piece)
+        if piece.matrix is not None or len(self._waiting) >= _TOGETHER:
+            self._total, self._waiting = self._total.plus(self._waiting), []
+        self.unstored, self.mass = self.unstored + piece.mass, self.mass + piece.mass
+        self.pull = self.pull + (piece.moment - piece.times(at))
+        self.rewards = self.rewards.plus(piece.rewards)
+
+
+class KeptSums:
+    """The sums of all groups, by key (``membership``)."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._kept: dict[int, Kept] = {}
+        self._written: dict[int, tuple[bytes, GroupSum]] = {}
+
+    def __getitem__(self, key: int) -> Kept:
+        """Return a sum, of nothing if there is none."""
+        if key not in self._kept:
+            self._kept[key] = Kept(nothing(self._memory))
+        return self._kept[key]
+
+    @property
+    def keys(self) -> list[int]:
+        """The keys of all sums, in order."""
+        return sorted(self._kept)
+
+    def read(self, stored: Mapping[int, bytes]) -> None:
+        """Take up what a store has; what another coordinator has not changed is not read again."""
+        read, before = {}, self._written
+        for key, data in stored.items():
+            known = before.get(key)
+            if known is None or known[0] != data:
+                known = data, nothing(self._memory).plus([sound(unpacked(data))])
+            read[key] = known
+        self._written = read
+        self._kept = {key: Kept(total) for key, (_, total) in read.items()}
+
+    def write(self, key: int) -> bytes:
+        """Return a sum as it is to be stored."""
+        kept = self._kept[key]
+        data = packed(kept.total)
+        self._written[key] = data, kept.total
+        kept.stored()
+        return data
+
+    @property
+    def middle(self) -> float:
+        """The mass of the median sum."""
+        masses = sorted(each.mass for each in self._kept.values())
+        return masses[(len(masses) - 1) // 2] if masses else 0.0
+
+    def rewards(self) -> tuple[list[Rewards], list[bool]]:
+        """Return the sums of rewards, and which of them are not agents'."""
+        keys = self.keys
+        return [self._kept[key].rewards for key in keys], [is_past(key) for key in keys]
+
+    def masses(self) -> dict[tuple[int, int], float]:
+        """Return the mass of each group of agents: also of what came before parts were kept."""
+        found = defaultdict[tuple[int, int], float](float)
+        for key, each in self._kept.items():
+            if not is_past(key):
+                found[group_at(key)] += each.mass
+        return found
+
+    def heard(self) -> int:
+        """Count the groups that have sent something, of those that agents are sorted into alike."""
+        least, heard = SILENT * self._memory.ridge, defaultdict[int, int](int)
+        for (many, _), mass in self.masses().items():
+            heard[many] += mass > least
+        return max(heard.values(), default=0)
+
+    def heavy(self) -> dict[tuple[int, int], float]:
+        """Return the share of all mass of groups that have far more than the others; mostly none.
+
+        What was merged without groups counts as mass, and is nobody's.
+        """
+        masses, everything = self.masses(), sum(each.mass for each in self._kept.values())
+        most = max(_HEAVY, _HEAVY_OF_FEW / max(len(masses), 1)) * everything
+        return {group: mass / everything for group, mass in masses.items() if mass > most}
+
+
+def is_past(key: int) -> bool:
+    """Say whether a sum is of what was merged without groups: a log, or all of before."""
+    return group_at(key)[0] == 1

@@ -1,0 +1,209 @@
+"""Groups that are watched, without a store: what liars of every kind cannot do, over time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedbandit as fb
+from fedbandit.core.memory.summary import Gram
+from fedbandit.core.statistics import Rewards
+from fedbandit.service.groups.membership import key_of
+from fedbandit.service.groups.rewards import believed
+from fedbandit.service.groups.sums import nothing, sum_of, tempered
+from fedbandit.service.groups.telling import as_told
+from fedbandit.service.groups.weighed import WeighedGroups
+from tests.service.groups.fleet import RECIPES, THETA, D, Fleet, each_recipe, fakes, lie, observed
+
+NOTHING = np.zeros(1)
+
+
+@pytest.mark.parametrize("mode", [True, False])
+@pytest.mark.parametrize("length", [1.0, 1e3, 1e6])
+def test_one_that_outweighs_all_others_is_not_taken_for_certain(length: float, mode: bool) -> None:
+    """Its rewards are what was estimated, so that nothing but its mass gives it away."""
+    recipe = RECIPES["FedLinUCB"]
+    fleet, x = Fleet(recipe, watched=mode), np.eye(D)[0]
+    before, at = fleet.knows(), fleet.server.theta
+    known = float(before.reading.squared_widths(x[None])[0])
+    arms = 1e4 * length**2 * np.eye(D)
+    sent = fleet.send(3, fb.Upload(0, fb.Statistics(Gram(arms), arms @ at, 60_000)))
+    assert sent[24_003]
+    for _ in range(2):
+        after = fleet.knows()
+        assert float(after.reading.squared_widths(x[None])[0]) > 0.5 * known
+        assert np.linalg.norm(after.theta - before.theta) < 0.1
+        fleet.restart()
+
+
+@each_recipe
+def test_one_that_says_first_that_everything_is_known_is_found_out_once_others_are_heard(
+    recipe: fb.Recipe,
+) -> None:
+    """Nothing that they see counts beside it: they are heard because they were not for long."""
+    fleet, x = Fleet(recipe, watched=True, honest=0), THETA / np.linalg.norm(THETA)
+    for upload in fakes(recipe, 10_000):
+        fleet.send(12, upload)
+    assert fleet.knows().theta @ x < -0.3
+    for number in range(36):
+        fleet.send(number % 12, observed(recipe, number))
+    known = fleet.knows()
+    assert known.theta @ x > 0.6 * np.linalg.norm(THETA)  # FSCLB's shed makes it shorter
+    assert float(known.reading.squared_widths(x[None])[0]) > 1e-3
+
+
+@pytest.mark.parametrize("mode", [True, False])
+@pytest.mark.parametrize("squares", [0.0, 1e12])
+def test_sums_of_rewards_that_one_group_made_up_change_nobodys_radius_much(
+    squares: float, mode: bool
+) -> None:
+    recipe = RECIPES["lean"]
+    fleet = Fleet(recipe, watched=mode)
+    before, nothing_seen = fleet.radius(), recipe.parts.memory.empty()
+    rewards = Rewards(10_000, 0.0, squares)
+    fleet.send(3, fb.Upload(0, replace(nothing_seen, count=10_000, rewards=rewards)))
+    assert before / 2.0 < fleet.radius() < 2.0 * before
+
+
+@given(
+    honest=st.lists(st.floats(0.5, 2.0), min_size=12, max_size=24),
+    lies=st.lists(st.tuples(st.integers(1, 10**9), st.floats(0.0, 1e30)), max_size=3),
+)
+def test_few_groups_cannot_make_the_mean_of_squares_what_they_like(
+    honest: list[float], lies: list[tuple[int, float]]
+) -> None:
+    sums = [Rewards(100, 0.0, 100.0 * mean) for mean in honest]
+    sums += [Rewards(count, 0.0, squares) for count, squares in lies]
+    whole = Rewards()
+    for each in sums:
+        whole = whole.plus(each)
+    now = believed(whole, sums, trusted=[False] * len(sums), explained=lambda: (NOTHING, 0.0))
+    told, true = now.squares / now.count, float(np.mean(honest))
+    most = 1.5 * (1 + len(lies)) * 1.01  # 1.5 is told as it is; and a count is a whole number
+    assert true / most <= told <= most * true
+    assert now.count <= whole.count
+    if not lies:
+        assert now is whole
+
+
+@pytest.mark.parametrize(("paid", "trusted"), [(7, 0), (8, 1)])
+def test_rewards_are_as_they_are_while_few_have_had_any(paid: int, trusted: int) -> None:
+    sums = [Rewards(100, 1.0, 1.0)] * (paid - 1) + [Rewards(100, 100.0, 1e4)] + [Rewards(100)] * 17
+    past = [n < trusted for n in range(len(sums))]
+    whole = Rewards(2400, 107.0, 10_007.0)
+    assert believed(whole, sums, trusted=past, explained=lambda: (NOTHING, 0.0)) is whole
+    enough, all_agents = [Rewards(100, 1.0, 1.0), *sums], [False] * (len(sums) + 1)
+    found = believed(whole, enough, trusted=all_agents, explained=lambda: (NOTHING, 0.0))
+    assert found.squares < 1e3
+
+
+@given(mass=st.floats(1e-3, 1e30), trusted=st.booleans())
+def test_no_sum_leaves_the_others_without_digits(mass: float, trusted: bool) -> None:
+    memory = RECIPES["FedLinUCB"].parts.memory
+    sums = [sum_of(memory, observed(RECIPES["FedLinUCB"], n).statistics) for n in range(5)]
+    large = replace(nothing(memory), matrix=mass / D * np.eye(D), moment=np.full(D, mass))
+    *others, last = tempered([*sums, large], ridge=1.0, trusted=[False] * 5 + [trusted])
+    assert all(one is other for one, other in zip(others, sums, strict=True))
+    median = float(np.median([each.mass for each in [*sums, large]]))
+    assert trusted or last.mass <= 1.01e6 * max(each.mass for each in sums)
+    if trusted or mass <= 1e6 * median / 2.0:
+        assert last is large
+    assert np.allclose(last.moment / last.mass, large.moment / large.mass)
+
+
+@pytest.mark.parametrize(("share", "heavy"), [(0.23, False), (0.28, True)])
+def test_a_quarter_of_all_mass_stands_out(share: float, heavy: bool) -> None:
+    """Of sixteen groups or more; with what was estimated anyway."""
+    recipe = RECIPES["FedLinUCB"]
+    fleet = Fleet(recipe, watched=True, honest=72, many=18)
+    held = sum(fleet.groups._sums.masses().values())
+    mine = fleet.groups._sums.masses()[24, 3]
+    arms = np.eye(D) * (share * held - mine) / (1.0 - share) / D
+    fleet.send(3, fb.Upload(0, fb.Statistics(Gram(arms), arms @ fleet.server.theta, 10_000)))
+    assert bool(fleet.told) == heavy
+    assert [each.key for each in fleet.groups.standing_out(fleet.server)] == [24_003] * heavy
+    for each in fleet.groups.standing_out(fleet.server):
+        assert not each.contradicts
+        assert np.isclose(each.share, share)
+
+
+@each_recipe
+def test_what_restarts_hide_of_a_lone_sender_is_nothing(recipe: fb.Recipe) -> None:
+    """While others have not sent, there is nothing to hold its sum against: all is stored."""
+    fleet = Fleet(recipe, watched=True, honest=0)
+    for number in range(10):
+        fleet.send(12, observed(recipe, number))
+    for _ in range(20):
+        for upload in fakes(recipe, 30):
+            fleet.send(12, upload)
+        fleet.restart()
+    for number in range(48):
+        fleet.send(number % 12, observed(recipe, number))
+    assert fleet.told
+    assert np.linalg.norm(fleet.knows().theta - THETA) < 0.4 * np.linalg.norm(THETA)
+
+
+class Clock:
+    """Each look at it takes a twentieth of a second."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.05
+        return self.now
+
+
+@each_recipe
+def test_a_coordinator_that_shares_a_model_tells_what_the_other_found_and_is_not_in_debt(
+    recipe: fb.Recipe,
+) -> None:
+    """It reads each time that the other has merged; and looks once it has time to."""
+    clock = Clock()
+    fleet = Fleet(recipe, watched=True, clock=clock)
+    clean, at = dict(fleet.stored), fleet.knows().theta
+    clock.now += 100.0
+    for _ in range(3):
+        fleet.send(3, lie(recipe))
+    assert fleet.told
+    other = WeighedGroups(recipe, watched=True, clock=clock)
+    for number in range(60):
+        carried = as_told(recipe, fleet.server, fleet.told).statistics
+        other.read(fleet.stored, 0.0, carried)
+        upload = observed(recipe, number)
+        fleet.server.receive(upload)
+        fleet.stored |= other.absorb([(key_of(24, number % 12), upload.statistics)], 0.0)
+        fleet.told = other.told(fleet.server)
+        assert np.linalg.norm(fleet.knows().theta - at) < 0.2
+    other.read(clean)  # the liar is taken out
+    clock.now += 10.0
+    second = lie(recipe)
+    server = recipe.server()
+    for number in range(24):
+        server.receive(observed(recipe, number))
+    for _ in range(3):
+        server.receive(second)
+        other.absorb([(key_of(24, 5), second.statistics)], 0.0)
+        clock.now += 10.0
+    assert other.told(server)
+
+
+@pytest.mark.parametrize("key", [key_of(24, 3), key_of(1, 0)])
+def test_who_plays_better_arms_than_the_others_takes_no_noise_away(key: int) -> None:
+    """A group with a fifth of all mass, or a log with most of it, where rewards are larger."""
+    recipe, rng = RECIPES["lean"], np.random.default_rng(3)
+    fleet = Fleet(recipe, watched=True, honest=36)
+    before, x = fleet.radius(), 3.0 * THETA / np.linalg.norm(THETA)
+    usual = fleet.server.statistics.rewards
+    agent = recipe.agent(0)
+    for _ in range(30 if key == key_of(24, 3) else 300):
+        agent.observe(x, float(x @ THETA + 0.1 * rng.standard_normal()))
+    upload = agent.receive(fb.Collect())
+    assert isinstance(upload, fb.Upload)
+    fleet.send_to(key, fb.Upload(0, upload.statistics))
+    rewards = fleet.server.statistics.rewards
+    assert rewards.squares / rewards.count > 1.7 * usual.squares / usual.count
+    assert fleet.knows().statistics.rewards == rewards
+    assert 0.5 * before < fleet.radius() < 2.0 * before
