@@ -1,4 +1,4 @@
-"""Groups of models with so many features that mass is shared, not each direction."""
+"""Groups of models with so many features that coordinates are shared, not each direction."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.statistics import Base
-from fedbandit.service.groups.certainty import most_mass
+from fedbandit.service.groups.certainty import most_of
 from fedbandit.service.groups.membership import key_of
 from fedbandit.service.groups.sums import WHOLE
 from fedbandit.service.groups.telling import as_told
@@ -25,21 +25,21 @@ THETA = np.random.default_rng(5).standard_normal(D) / np.sqrt(D)
 
 
 @given(
-    masses=st.lists(st.floats(0.0, 1e12), max_size=30),
+    held=st.lists(st.tuples(st.floats(0.0, 1e12), st.floats(0.0, 1e12)), max_size=30),
     share=st.sampled_from([0.1, 0.27, 0.41]),
     room=st.floats(1e-3, 1e3),
 )
-def test_none_has_more_than_its_share_of_all_mass(
-    masses: list[float], share: float, room: float
+def test_none_has_more_than_its_share_of_a_coordinate(
+    held: list[tuple[float, float]], share: float, room: float
 ) -> None:
     """By another route: steps from above, which end at the largest solution."""
-    seen, c = np.array(masses), np.inf
+    seen, c = np.array(held).reshape(-1, 2), np.full(2, np.inf)
     for _ in range(2000):
-        c = share * (room + float(np.minimum(seen, c).sum()))
-    found = most_mass(seen, share=share, room=room)
-    assert np.allclose(np.minimum(seen, found), np.minimum(seen, c), rtol=1e-9)
+        c = share * (room + np.minimum(seen, c).sum(axis=0))
+    found = most_of(seen, share=share, room=np.full(2, room))
     told = np.minimum(seen, found)
-    assert (told <= share * (room + told.sum()) * (1.0 + 1e-9)).all()
+    assert np.allclose(told, np.minimum(seen, c), rtol=1e-9)
+    assert (told <= share * (room + told.sum(axis=0)) * (1.0 + 1e-9)).all()
 
 
 def sent(recipe: fb.Recipe, arms: Array, rewards: Array) -> list[fb.Upload]:

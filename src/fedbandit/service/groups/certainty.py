@@ -22,8 +22,9 @@ direction that fewer than 1 / share groups have seen is told as if next to nobod
 of a group are told all that their own group sent: of what they alone see they know as much as if
 they were alone.
 
-With more than ``WHOLE`` features that takes too long, and (1) is held for the mass (the trace) of
-each C in place of its directions: a liar can still hide an arm, but not all of them.
+With more than ``WHOLE`` features that takes too long, and (1) is held for each coordinate in place
+of each direction, x one of the features: C = S G S with a diagonal S. The moment is then what the
+estimate theta by everything explains of C, and S^2 (b - G theta), which is noise if it is honest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,8 +67,9 @@ class Fair:
     """The sums of groups as far as they are told, and theta, the estimate by all of them.
 
     ``own``: what was too much, by place in ``sums``. ``told`` is V as it is told (d x d), None
-    where sums are not matrices, or too large; ``cut`` says whether something was too much, also of
-    what is in no sum.
+    where that could not be found, and ``bound`` the part of its diagonal that stands for what was
+    lost, as much as ``lost`` (``FSCLB.lean``). ``cut`` says whether something was too much, also
+    of what is in no sum.
     """
 
     theta: Array
@@ -75,6 +77,8 @@ class Fair:
     own: Mapping[int, Excess]
     told: Array | None = None
     cut: bool = False
+    bound: Array | None = None
+    lost: float = 0.0
 
 
 class Share(NamedTuple):
@@ -101,21 +105,22 @@ def fair(
     """Return what of the sums is told. ``trusted``: those that may have more than their share.
 
     ``sent``: the sums before they were tempered. What was merged and is in none has the share of a
-    group. Cost O(N d^3), and for each of those that are cut again with each step. Raises
-    LinAlgError where numbers are too large.
+    group. Cost O(N d^2) while none has too much; O(N d^3), and for each of those that are cut again
+    with each step. Raises LinAlgError where numbers are too large.
     """
     ridge, d, weight = memory.ridge, len(server.moment), weight_of(memory, server)
     if not sums:
         return Fair(server.theta, sums, {})
     share = _SHARES / max(sum(one.mass > SILENT * ridge for one in sums), _FEWEST)
     if d > WHOLE:
-        return _by_mass(sums, ridge=ridge, weight=weight, share=share, trusted=trusted)
+        return _by_coordinate(sums, ridge=ridge, weight=weight, share=share, trusted=trusted)
     seen = np.array([one.of_v(weight) for one in sums])
     if not isinstance(server.summary, Sketch):  # what that has shed is not told
         stored = sum((one.of_v(weight) for one in sent), np.zeros((d, d)))
         rest = sum_of(memory, server.statistics).of_v(weight) - stored
-        rest = positive(rest, least=_STORED * float(stored.trace()))
-        seen = np.concatenate([seen, rest[None]])
+        if float(rest.trace()) > _STORED * float(stored.trace()):
+            rest = positive(rest, least=_STORED * float(stored.trace()))
+            seen = np.concatenate([seen, rest[None]])
     believed = [*trusted, False][: len(seen)]
     kept = shares_kept(seen, ridge=ridge, share=share, trusted=believed)
     told, left, own = seen.copy(), list(sums), dict[int, Excess]()
@@ -126,7 +131,9 @@ def fair(
             moment = sums[place].moment - left[place].moment
             own[place] = Excess(seen[place] - told[place], moment)
     certain = ridge * np.eye(d) + told.sum(axis=0)
-    return Fair(_estimate(left, ridge), left, own, certain, bool(kept))
+    parts = told.diagonal(axis1=1, axis2=2) / np.maximum(seen.diagonal(axis1=1, axis2=2), _TINY)
+    lost = _lost(sums, parts[: len(sums)])
+    return Fair(_estimate(left, ridge), left, own, certain, bool(kept), *lost)
 
 
 def _estimate(sums: Sequence[GroupSum], ridge: float) -> Array:
@@ -137,36 +144,50 @@ def _estimate(sums: Sequence[GroupSum], ridge: float) -> Array:
     return np.asarray(np.linalg.solve(matrix, moment))
 
 
-def _by_mass(
+def _lost(sums: Sequence[GroupSum], parts: Array) -> tuple[Array, float]:
+    """Return what is told of bounds and losses, where ``parts`` of diagonals are told (N x d)."""
+    bounds, losses = (np.array([one.diagonal_of_v for one in sums]), [one.spread for one in sums])
+    return (parts * bounds).sum(axis=0), float((parts * np.array(losses)).sum())
+
+
+def _by_coordinate(
     sums: Sequence[GroupSum], *, ridge: float, weight: float, share: float, trusted: Sequence[bool]
 ) -> Fair:
-    """Return what is told of sums of many features: of each no more than a share of all mass."""
-    d = len(sums[0].moment)
-    masses = np.array([one.mass_of_v(weight) for one in sums])
-    believed = np.asarray(trusted, dtype=bool)
-    room = _ROOM * ridge * d + float(masses[believed].sum())
-    most = most_mass(masses[~believed], share=share, room=room)
-    scales = np.where(believed, 1.0, np.minimum(1.0, most / np.maximum(masses, _TINY)))
-    left = [one.scaled(scale) for one, scale in zip(sums, scales.tolist(), strict=True)]
-    own = {
-        place: Excess(sums[place].of_v(weight), sums[place].moment).scaled(1.0 - scales[place])
-        for place in np.flatnonzero(scales < 1.0).tolist()
-    }
-    certain = sum((one.of_v(weight) for one in left), ridge * np.eye(d))
-    return Fair(_estimate(left, ridge), left, own, certain, bool(own))
+    """Return what is told of sums of many features: a share of each coordinate."""
+    held = np.array([one.diagonal_in_v(weight) for one in sums])
+    past = np.asarray(trusted, dtype=bool)
+    most = most_of(held[~past], share=share, room=_ROOM * ridge + held[past].sum(axis=0))
+    parts = np.minimum(1.0, most / np.maximum(held, _TINY))
+    parts[past] = 1.0
+    cut = np.flatnonzero((parts < 1.0 / _SLACK).any(axis=1)).tolist()
+    left, own = list(sums), dict[int, Excess]()
+    theta = _estimate(sums, ridge) if cut else np.zeros(0)
+    for place in cut:
+        one, half = sums[place], np.sqrt(parts[place])
+        part = one.narrowed(half)
+        moment = part.times(theta) + parts[place] * (one.moment - one.times(theta))
+        left[place] = replace(part, moment=moment)
+        own[place] = Excess(one.of_v(weight) - part.of_v(weight), one.moment - moment)
+    parts[[place for place in range(len(sums)) if place not in own]] = 1.0
+    certain = sum((one.of_v(weight) for one in left), ridge * np.eye(held.shape[1]))
+    return Fair(_estimate(left, ridge), left, own, certain, bool(own), *_lost(sums, parts))
 
 
-def most_mass(masses: Array, *, share: float, room: float) -> float:
-    """Return the largest c with c = share (room + sum of min(mass, c)); c > mass if none is cut.
+def most_of(held: Array, *, share: float, room: Array) -> Array:
+    """Return the largest c with c = share (room + sum of min(held, c)), by column (N x d to d).
 
-    With the k largest cut to it, c = share (room + sum of the others) / (1 - k share).
+    With the k largest cut to it, c = share (room + sum of the others) / (1 - k share). It is more
+    than all that are held where none is cut.
     """
-    ordered = np.sort(masses)[::-1]
-    for k, mass in enumerate(ordered.tolist()):
-        c = share * (room + float(ordered[k:].sum())) / (1.0 - k * share)
-        if mass <= c:
-            return c
-    return share * room / (1.0 - len(ordered) * share)
+    ordered = np.sort(held, axis=0)[::-1]
+    found, done = np.zeros_like(room), np.zeros(len(room), dtype=bool)
+    for k in range(len(held) + 1):
+        if k * share >= 1.0:
+            break
+        c = share * (room + ordered[k:].sum(axis=0)) / (1.0 - k * share)
+        ends = ~done & ((ordered[k] <= c) if k < len(held) else True)
+        found, done = np.where(ends, c, found), done | ends
+    return found
 
 
 def weight_of(memory: Memory, server: Server) -> float:
@@ -191,6 +212,8 @@ def shares_kept(
         root = np.linalg.cholesky(room * one + told.sum(axis=0))
         inverse = np.linalg.inv(root)
         over = np.flatnonzero(held_back & (_about_most(told, inverse) > share))
+        if not len(over) and not kept:
+            break
         if not len(over):
             most = np.linalg.eigvalsh(inverse @ told @ inverse.T)[:, -1]
             over = np.flatnonzero(held_back & (most > share))
@@ -235,21 +258,24 @@ def is_told_anew(whole: Server, part: Fair) -> bool:
     return part.told is not None and (isinstance(whole.summary, Sketch) or part.cut)
 
 
-def lessened(memory: Any, summary: Any, told: Array) -> Any:
-    """Return a summary with ``told`` for V (d x d), no more than the whole's ``summary`` has.
+def lessened(memory: Any, summary: Any, part: Fair, own: Excess | None = None) -> Any:
+    """Return a summary with the V of ``part``, no more than the whole's ``summary`` has.
 
-    Nothing is subtracted from the whole's: that may be so much larger that no digits are left. Cost
-    O(d^3).
+    Nothing is subtracted from the whole's: that may be so much larger that no digits are left.
+    ``own``: what is told beside. Cost O(d^3).
     """
-    seen = told - memory.ridge * np.eye(len(told))
+    if part.told is None:
+        raise ValueError("no V is told")
+    seen = part.told - memory.ridge * np.eye(len(part.told))
+    seen = seen if own is None else seen + own.matrix
     match summary:
         case Gram():
             return Gram(positive(seen), summary.shed)
         case LossyGram():
-            kept, bound, lost = _lossy(summary, summary.matrix.diagonal(), seen)
+            kept, bound, lost = _lossy(memory, summary, seen, part)
             return LossyGram(kept, bound, lost, summary.weight)
         case LossyRows():
-            kept, bound, lost = _lossy(summary, (summary.rows * summary.rows).sum(axis=0), seen)
+            kept, bound, lost = _lossy(memory, summary, seen, part)
             return LossyRows(_longest(kept, len(summary.rows))[0], bound, lost, summary.weight)
         case Sketch():
             rows, shed = _longest(seen, summary.size - 1)
@@ -260,16 +286,16 @@ def lessened(memory: Any, summary: Any, told: Array) -> Any:
 
 
 def _lossy(
-    summary: LossyGram | LossyRows, squares: Array, seen: Array
+    memory: LossyMemory, summary: LossyGram | LossyRows, seen: Array, part: Fair
 ) -> tuple[Array, Array, float]:
-    """Return S^T S, bound and lost: of what a coordinate has less, its bound has its part.
+    """Return S^T S, bound and lost: bounds of groups are told as far as their diagonals are.
 
-    ``squares``: the diagonal of the whole's S^T S.
+    So a bound that a liar claims takes no rows of others away.
     """
-    whole = summary.weight * squares + summary.bound
-    shares = np.clip(seen.diagonal() / np.maximum(whole, _TINY), 0.0, 1.0)
-    bound = summary.bound * shares
+    told = np.zeros(len(seen)) if part.bound is None else part.bound
+    bound = np.clip(np.minimum(told, summary.bound), 0.0, np.maximum(seen.diagonal(), 0.0))
     lost = summary.lost * float(bound.sum()) / max(float(summary.bound.sum()), _TINY)
+    lost = min(part.lost, float(bound.sum())) if memory.corrected else lost
     return positive((seen - np.diag(bound)) / summary.weight), bound, lost
 
 

@@ -86,9 +86,28 @@ class GroupSum:
         """Return what it adds to V (d x d), with this weight of rows."""
         return np.asarray(weight * self.square + np.diag(self.diagonal_of_v))
 
-    def mass_of_v(self, weight: float) -> float:
-        """Return the trace of that."""
-        return weight * (self.mass - float(self.spread.sum())) + float(self.diagonal_of_v.sum())
+    def diagonal_in_v(self, weight: float) -> Array:
+        """Return the diagonal of that (d)."""
+        return np.asarray(weight * (self.diagonal - self.spread) + self.diagonal_of_v)
+
+    def along(self, inverse: Array, weight: float) -> float:
+        """Return tr V^-1 G for that G, with V^-1 given. O(k d^2), or O(d^2)."""
+        diagonal = float(inverse.diagonal() @ self.diagonal_of_v)
+        found = 0.0 if self.matrix is None else float(np.vdot(inverse, self.matrix))
+        if len(self.rows):
+            found += float(np.vdot(self.rows @ inverse, self.rows))
+        return weight * found + diagonal
+
+    def narrowed(self, half: Array) -> GroupSum:
+        """Return S G S for the diagonal S (d), with the same moment."""
+        certain = None if self.certain is None else half * half * self.certain
+        return replace(
+            self,
+            matrix=None if self.matrix is None else half[:, None] * self.matrix * half,
+            rows=self.rows * half,
+            spread=half * half * self.spread,
+            certain=certain,
+        )
 
     @cached_property
     def mass(self) -> float:

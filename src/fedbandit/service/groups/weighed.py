@@ -5,9 +5,8 @@ are is decided by how much an honest group pulls at the estimate (its v, see ``w
 by what an upload says of itself.
 
 *Weighing.* What was found stands while it would take less than ``_MOVED`` of that to move the
-estimate from everything back to where it was, and little was added to V since (``_LEARNED``). Under
-load weighing takes a tenth of the time at most; then V is told without what came since, as it
-always is of more than ``WHOLE`` features, where it is made once each time that groups are weighed.
+estimate from everything back to where it was, and little was added to V since (``_LEARNED``). What
+came since is in no V that is told anew. Under load weighing takes a tenth of the time at most.
 
 *Storing.* A sum may be a hundred times as large as an upload. It is written once what it lacks
 pulls by as much, or has ``_MOVED`` of the median group's mass; and with each upload while groups
@@ -16,10 +15,11 @@ what is stored. What is merged and not in a stored sum when a coordinator stops 
 then on: it counts as one more group's (``certainty``), and sketches are told without it. What
 agents were told last goes on being told until there is time to weigh what was read.
 
-*Watching.* Groups that are watched change nothing until it matters: agents are told the whole as it
-is, bit for bit, until ``WATCHED_FROM`` groups have sent something and one of them contradicts the
-others, or has far more mass than they (``KeptSums.heavy``). For as long as that is so they are
-weighed like any. Sums of rewards are believed by group at all times (``rewards``).
+*Watching.* Groups that are watched change nothing until it matters. Once ``WATCHED_FROM`` groups
+have sent something, agents are told the whole as it is, bit for bit, while no group has more than
+its share of a direction; else V without what is too much (``certainty``), and the estimate by that.
+Groups are weighed like any for as long as one contradicts the others, or has far more mass than
+they (``KeptSums.heavy``). Sums of rewards are believed by group at all times (``rewards``).
 """
 
 import logging
@@ -92,14 +92,14 @@ class WeighedGroups:
         self._found, self._at = _unknown(self._memory), self._memory.empty().moment
         self._fair: Fair | None = None
         self._own: dict[int, Excess] = {}  # what members of a group are told beside
-        self._since: Array | float = 0.0  # of V, what came since groups were weighed
-        self._known: Array | None = None  # the inverse of V as it was told, of few features
+        self._known: Array | None = None  # the inverse of V then, of few features
         self._told_mass = inf  # the mean of its diagonal
-        self._made: dict[int | None, Any] = {}  # V without what came since, by who is told it
+        self._made: dict[int | None, Any] = {}  # V as it is told, by who is told it
         self._weight = 1.0
         self._learned = 0.0
         self._carried = carried
         self._counts = not self._watched or carried is not None  # whether what was found is told
+        self._alarmed = self._counts  # whether groups are weighed
 
     def read(
         self, stored: Mapping[int, bytes], now: float = 0.0, carried: Statistics | None = None
@@ -133,10 +133,8 @@ class WeighedGroups:
         """
         if self._known is None:
             self._learned += piece.mass / self._told_mass
-            return
-        seen = piece.of_v(self._weight)
-        self._since = self._since + seen
-        self._learned += float(np.vdot(self._known, seen))
+        else:
+            self._learned += piece.along(self._known, self._weight)
 
     def _is_small(self, pull: Array) -> bool:
         """Say whether a pull is small next to an honest group's; not before that is known."""
@@ -149,11 +147,11 @@ class WeighedGroups:
         everything, ridge = sum_of(self._memory, whole.statistics), self._memory.ridge
         pull = whole.moment - everything.times(self._at) - ridge * self._at
         began = self._clock()
-        share = _BUSY if self._counts else _WATCHING
+        share = _BUSY if self._alarmed else _WATCHING
         self._saved = min(_SAVED, self._saved + share * (began - self._then))
         self._then = began
         small = self._is_small(pull) and self._learned <= _LEARNED
-        small = small and (self._counts or not self._sums.heavy())
+        small = small and (self._alarmed or not self._sums.heavy())
         if not small and self._saved >= 0.0:
             self.found(whole)
             self._spend(began)
@@ -205,37 +203,32 @@ class WeighedGroups:
     def _estimated(self, whole: Server, number: int | None) -> Statistics:
         """Return V and the moment that are told, in the whole's statistics; those as they are.
 
-        With what came since groups were weighed, unless that is so much that they should have been.
+        As they are where nothing is too much, and little came since groups were weighed.
         """
-        fair, late = self._fair, self._learned > _LEARNED
+        fair = self._fair
         if fair is None and self._carried is not None:
             return self._carried
         if fair is None or not self._counts:
             return whole.statistics
-        anew = late or is_told_anew(whole, fair)
+        anew = self._learned > _LEARNED or is_told_anew(whole, fair)
         if self._found.theta is None and not anew:
             return whole.statistics
         theta = fair.theta if self._found.theta is None else self._found.theta
         if not anew or fair.told is None:
             return _with_moment(whole, moment_for(self._recipe, whole, theta), whole)
-        late = late or self._known is None
-        seen = fair.told if late else fair.told + self._since
-        part = self._lessened(whole, seen, None, kept=late)
+        part = self._lessened(whole, fair, None)
         told = moment_for(self._recipe, part, theta)
         if number is not None:
-            own = self._own[number]
-            part = self._lessened(whole, seen + own.matrix, number, kept=late)
-            told = told + own.moment
+            part, told = self._lessened(whole, fair, number), told + self._own[number].moment
         return _with_moment(part, told, whole)
 
-    def _lessened(self, whole: Server, seen: Array, number: int | None, *, kept: bool) -> Server:
-        """Return a server with this V and the whole's moment; ``kept``: V is that of before."""
-        summary = self._made.get(number) if kept else None
-        if summary is None:
-            summary = lessened(self._memory, whole.summary, seen)
-        if kept:
-            self._made[number] = summary
+    def _lessened(self, whole: Server, fair: Fair, number: int | None) -> Server:
+        """Return a server with the V that a group is told, or all are, and the whole's moment."""
+        if number not in self._made:
+            own = None if number is None else self._own[number]
+            self._made[number] = lessened(self._memory, whole.summary, fair, own)
         server = self._recipe.server()
+        summary = self._made[number]
         server.adopt(replace(whole.statistics, summary=summary), version=whole.version)
         return server
 
@@ -245,25 +238,27 @@ class WeighedGroups:
         past = [is_past(key) for key in keys]
         sent = [self._sums[key].total for key in keys]
         sums = tempered(sent, ridge=ridge, trusted=past)
-        part, known, counts = Fair(whole.theta, sums, {}), None, not self._watched
         try:
             with np.errstate(all="ignore"):  # what overflows is found, and is not told
-                counts = counts or (self._is_enough() and bool(self._sums.heavy()))
-                if not counts:
+                part = self._fairly(whole, sums, sent, past)
+                alarmed = not self._watched or (self._is_enough() and bool(self._sums.heavy()))
+                if not alarmed:
                     found = weigh(sums, sent=sent, ridge=ridge, trusted=past)
-                    counts = self._is_enough() and bool(found.doubted.any())
-                if counts:
-                    part = self._fairly(whole, sums, sent, past)
+                    alarmed = self._is_enough() and bool(found.doubted.any())
+                    found = replace(found, theta=None)
+                if alarmed:
                     found = weigh(part.sums, sent=sent, ridge=ridge, trusted=past)
-                    known = _inverse(part.told)
+                known = _inverse(part.told)
         except np.linalg.LinAlgError:
             _log.warning("numbers too large to weigh groups by; what was found before stands")
             return self._found
         self._found, self._at, self._fair, self._known = found, whole.theta, part, known
-        self._counts, self._carried = counts, None
+        self._alarmed, self._carried = alarmed, None
+        self._counts = alarmed or (self._is_enough() and part.cut)
         told = np.minimum(1.0, _DISPUTED * found.weights).tolist()
-        self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in part.own.items()}
-        self._learned, self._since, self._weight = 0.0, 0.0, weight_of(self._memory, whole)
+        theirs = part.own if self._counts else {}
+        self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in theirs.items()}
+        self._learned, self._weight = 0.0, weight_of(self._memory, whole)
         self._told_mass = inf if part.told is None else float(part.told.diagonal().mean())
         self._made = {}
         return found
@@ -292,7 +287,7 @@ class WeighedGroups:
         None while all count because none of those that are watched stands out.
         """
         found = self.found(whole)
-        if not self._counts:
+        if not self._alarmed:
             return []
         heavy = self._sums.heavy() if self._watched else {}
         each = zip(self._sums.keys, found.weights.tolist(), found.doubted, strict=False)

@@ -53,6 +53,7 @@ _Z = 5.0  # deviations beyond which a group is named: some 24 groups are looked 
 _FAR, _FALL = 2.0, 4  # deviations from which on a group is trusted less, and how steeply
 _LITTLE = 0.03  # to that power is the least that is left of it
 _ENOUGH = 1.5  # observations for each feature, without those of heavy groups, to find a centre
+_RIDGE = 0.1  # of the ridge and the mean weight: what is left where those who saw a feature lie
 _STEPS = 20
 _CENTRE_STEPS = 100  # few, unless liars are many
 _CLOSE = 1e-3  # relative to the length of theta: a step as short is the last
@@ -220,7 +221,9 @@ class _Groups:
 
     def solved(self, weights: Array) -> Array:
         """Return the estimate with sum of w r = 0 for given weights."""
-        right, ridge = weights @ self._moments, self._ridge * (weights @ self._owned)
+        least = _RIDGE * float(weights @ self._mass) / float(self._mass.sum())
+        ridge = self._ridge * np.maximum(weights @ self._owned, least)
+        right = weights @ self._moments
         if self._dense is None:
             parts = list(zip(weights.tolist(), self._sums, strict=True))
 
