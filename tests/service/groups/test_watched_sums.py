@@ -118,8 +118,8 @@ def test_a_quarter_of_all_mass_stands_out(share: float, heavy: bool) -> None:
     """Of sixteen groups or more; with what was estimated anyway."""
     recipe = RECIPES["FedLinUCB"]
     fleet = Fleet(recipe, watched=True, honest=72, many=18)
-    held = sum(fleet.groups._sums.masses().values())
-    mine = fleet.groups._sums.masses()[24, 3]
+    held = sum(fleet.groups._sums.masses.values())
+    mine = fleet.groups._sums.masses[24, 3]
     arms = np.eye(D) * (share * held - mine) / (1.0 - share) / D
     fleet.send(3, fb.Upload(0, fb.Statistics(Gram(arms), arms @ fleet.server.theta, 10_000)))
     assert bool(fleet.told) == heavy

@@ -12,7 +12,7 @@ import numpy as np
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.contract import Memory
 from fedbandit.core.statistics import Rewards
-from fedbandit.service.groups.membership import group_at
+from fedbandit.service.groups.membership import WATCHED_FROM, group_at
 from fedbandit.service.groups.sums import SILENT, GroupSum, nothing, packed, sound, unpacked
 
 _TOGETHER = 16
@@ -55,12 +55,25 @@ class KeptSums:
         self._memory = memory
         self._kept: dict[int, Kept] = {}
         self._written: dict[int, tuple[bytes, GroupSum]] = {}
+        self._masses: dict[tuple[int, int], float] = {}
+        self._everything, self._enough = 0.0, False
 
     def __getitem__(self, key: int) -> Kept:
         """Return a sum, of nothing if there is none."""
         if key not in self._kept:
             self._kept[key] = Kept(nothing(self._memory))
         return self._kept[key]
+
+    def add(self, key: int, piece: GroupSum, at: Array) -> None:
+        """Add what was sent; ``at`` is the estimate that it pulls at."""
+        self[key].add(piece, at)
+        self._weigh(key, piece.mass)
+
+    def _weigh(self, key: int, mass: float) -> None:
+        self._everything += mass
+        if not is_past(key):
+            group = group_at(key)
+            self._masses[group] = self._masses.get(group, 0.0) + mass
 
     @property
     def keys(self) -> list[int]:
@@ -77,6 +90,9 @@ class KeptSums:
             read[key] = known
         self._written = read
         self._kept = {key: Kept(total) for key, (_, total) in read.items()}
+        self._masses, self._everything, self._enough = {}, 0.0, False
+        for key, kept in self._kept.items():
+            self._weigh(key, kept.mass)
 
     def write(self, key: int) -> bytes:
         """Return a sum as it is to be stored."""
@@ -97,29 +113,31 @@ class KeptSums:
         keys = self.keys
         return [self._kept[key].rewards for key in keys], [is_past(key) for key in keys]
 
-    def masses(self) -> dict[tuple[int, int], float]:
-        """Return the mass of each group of agents: also of what came before parts were kept."""
-        found = defaultdict[tuple[int, int], float](float)
-        for key, each in self._kept.items():
-            if not is_past(key):
-                found[group_at(key)] += each.mass
-        return found
+    @property
+    def masses(self) -> Mapping[tuple[int, int], float]:
+        """The mass of each group of agents: also of what came before parts were kept."""
+        return self._masses
 
-    def heard(self) -> int:
-        """Count the groups that have sent something, of those that agents are sorted into alike."""
-        least, heard = SILENT * self._memory.ridge, defaultdict[int, int](int)
-        for (many, _), mass in self.masses().items():
-            heard[many] += mass > least
-        return max(heard.values(), default=0)
+    @property
+    def enough(self) -> bool:
+        """Whether ``WATCHED_FROM`` groups have sent something, of those sorted into alike."""
+        if not self._enough:
+            least, heard = SILENT * self._memory.ridge, defaultdict[int, int](int)
+            for (many, _), mass in self._masses.items():
+                heard[many] += mass > least
+            self._enough = max(heard.values(), default=0) >= WATCHED_FROM
+        return self._enough
 
     def heavy(self) -> dict[tuple[int, int], float]:
         """Return the share of all mass of groups that have far more than the others; mostly none.
 
         What was merged without groups counts as mass, and is nobody's.
         """
-        masses, everything = self.masses(), sum(each.mass for each in self._kept.values())
-        most = max(_HEAVY, _HEAVY_OF_FEW / max(len(masses), 1)) * everything
-        return {group: mass / everything for group, mass in masses.items() if mass > most}
+        most = max(_HEAVY, _HEAVY_OF_FEW / max(len(self._masses), 1)) * self._everything
+        if max(self._masses.values(), default=0.0) <= most:
+            return {}
+        each = self._masses.items()
+        return {group: mass / self._everything for group, mass in each if mass > most}
 
 
 def is_past(key: int) -> bool:

@@ -7,6 +7,7 @@ Which group an agent is in depends on its name and on when the model was made, s
 chosen from outside.
 """
 
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
@@ -35,6 +36,7 @@ def group_of(created: float, groups: int, agent: str) -> int:
     return int.from_bytes(digest[:8], "big") % groups
 
 
+@lru_cache(maxsize=1 << 16)
 def key_for(created: float, groups: int, agent: str) -> int:
     """Return the key of the sum that what an agent sends is added to.
 

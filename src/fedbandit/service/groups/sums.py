@@ -112,7 +112,8 @@ class GroupSum:
     @cached_property
     def mass(self) -> float:
         """The trace of G."""
-        return float(self.diagonal.sum())
+        squares = float(np.vdot(self.rows, self.rows)) + float(self.spread.sum())
+        return squares if self.matrix is None else squares + float(self.matrix.trace())
 
     def scaled(self, share: float) -> GroupSum:
         """Return a share of G and b; counts and rewards stay."""
@@ -181,7 +182,8 @@ def sum_of(memory: Memory, statistics: Statistics) -> GroupSum:
         certain = summary.bound
     elif isinstance(memory, SketchMemory):
         rows, spread = summary.rows, np.full(d, _missing_on_average(memory, statistics))
-        certain = np.full(d, float(summary.shed) if memory.compensated else 0.0)
+        if memory.estimate != "paper":
+            certain = np.full(d, float(summary.shed) if memory.compensated else 0.0)
     else:
         raise TypeError(f"no sum of a {type(summary).__name__}")
     return GroupSum(matrix, rows, spread, moment, statistics.count, statistics.rewards, certain)

@@ -40,7 +40,7 @@ from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base, Rewards, Statistics
 from fedbandit.service.groups.certainty import Excess, Fair, fair, is_told_anew, lessened, weight_of
 from fedbandit.service.groups.kept import KeptSums, is_past
-from fedbandit.service.groups.membership import WATCHED_FROM, group_at, key_for
+from fedbandit.service.groups.membership import group_at, key_for
 from fedbandit.service.groups.rewards import believed
 from fedbandit.service.groups.sums import WHOLE, GroupSum, sum_of, tempered
 from fedbandit.service.groups.telling import moment_for
@@ -52,9 +52,10 @@ _log = logging.getLogger("fedbandit.service")
 _MOVED = 0.1
 _DISPUTED = 5.0  # from a weight of one of these on, a group is told all that it sent itself
 _LEARNED = 0.3  # tr V^-1 G of what has come since groups were weighed
+_LEARNED_AS_IS = 1.0  # the same where all is told as it is
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
 _BUSY = 0.1  # the share of time that weighing takes, and telling groups what they sent
-_WATCHING = 0.03  # the same while groups are watched, and none stands out
+_WATCHING = 0.01  # the same while groups are watched, and none stands out
 _SAVED, _OWED = 1.0, 5.0  # seconds of it that are saved up, and owed, at most
 
 
@@ -115,7 +116,7 @@ class WeighedGroups:
         touched = set()
         for number, statistics in sent:
             piece = sum_of(self._memory, statistics)
-            self._sums[number].add(piece, self._at)
+            self._sums.add(number, piece, self._at)
             self._note(piece)
             touched.add(number)
         most = _MOVED * self._sums.middle
@@ -131,6 +132,8 @@ class WeighedGroups:
 
         Of many features about that, as if all directions were known as well as each other.
         """
+        if self._is_late:
+            return
         if self._known is None:
             self._learned += piece.mass / self._told_mass
         else:
@@ -142,20 +145,28 @@ class WeighedGroups:
 
     def told(self, whole: Server) -> bytes:
         """Return what agents are told, see ``telling.as_told``; empty for the whole as it is."""
-        if self._watched and not self._is_enough():
+        if self._watched and not self._sums.enough:
             return b""
-        everything, ridge = sum_of(self._memory, whole.statistics), self._memory.ridge
-        pull = whole.moment - everything.times(self._at) - ridge * self._at
         began = self._clock()
         share = _BUSY if self._alarmed else _WATCHING
         self._saved = min(_SAVED, self._saved + share * (began - self._then))
         self._then = began
-        small = self._is_small(pull) and self._learned <= _LEARNED
-        small = small and (self._alarmed or not self._sums.heavy())
-        if not small and self._saved >= 0.0:
+        if self._saved >= 0.0 and self._has_changed(whole):
             self.found(whole)
             self._spend(began)
         return self._telling(whole)
+
+    def _has_changed(self, whole: Server) -> bool:
+        """Say whether groups are to be looked at again."""
+        if self._is_late or (self._sums.heavy() and not self._alarmed):
+            return True
+        everything, ridge = sum_of(self._memory, whole.statistics), self._memory.ridge
+        return not self._is_small(whole.moment - everything.times(self._at) - ridge * self._at)
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether much was added to V since groups were looked at."""
+        return self._learned > (_LEARNED if self._counts else _LEARNED_AS_IS)
 
     def knows_more(self, number: int) -> bool:
         """Say whether the members of a group are told more than others: what they sent.
@@ -210,7 +221,7 @@ class WeighedGroups:
             return self._carried
         if fair is None or not self._counts:
             return whole.statistics
-        anew = self._learned > _LEARNED or is_told_anew(whole, fair)
+        anew = self._is_late or is_told_anew(whole, fair)
         if self._found.theta is None and not anew:
             return whole.statistics
         theta = fair.theta if self._found.theta is None else self._found.theta
@@ -241,10 +252,10 @@ class WeighedGroups:
         try:
             with np.errstate(all="ignore"):  # what overflows is found, and is not told
                 part = self._fairly(whole, sums, sent, past)
-                alarmed = not self._watched or (self._is_enough() and bool(self._sums.heavy()))
+                alarmed = not self._watched or (self._sums.enough and bool(self._sums.heavy()))
                 if not alarmed:
                     found = weigh(sums, sent=sent, ridge=ridge, trusted=past)
-                    alarmed = self._is_enough() and bool(found.doubted.any())
+                    alarmed = self._sums.enough and bool(found.doubted.any())
                     found = replace(found, theta=None)
                 if alarmed:
                     found = weigh(part.sums, sent=sent, ridge=ridge, trusted=past)
@@ -254,7 +265,7 @@ class WeighedGroups:
             return self._found
         self._found, self._at, self._fair, self._known = found, whole.theta, part, known
         self._alarmed, self._carried = alarmed, None
-        self._counts = alarmed or (self._is_enough() and part.cut)
+        self._counts = alarmed or (self._sums.enough and part.cut)
         told = np.minimum(1.0, _DISPUTED * found.weights).tolist()
         theirs = part.own if self._counts else {}
         self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in theirs.items()}
@@ -276,10 +287,6 @@ class WeighedGroups:
         except np.linalg.LinAlgError:
             _log.warning("numbers too large to tell what share of a direction groups have")
             return Fair(whole.theta, sums, {})
-
-    def _is_enough(self) -> bool:
-        """Say whether so many groups have sent something that those that stand out are weighed."""
-        return self._sums.heard() >= WATCHED_FROM
 
     def standing_out(self, whole: Server) -> list[StandsOut]:
         """Return the groups that contradict the others, or are the reason that they are weighed.
