@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.statistics import Base
-from fedbandit.service.groups.certainty import most_of
+from fedbandit.service.groups.certainty import lowered, most_of
 from fedbandit.service.groups.membership import key_of
 from fedbandit.service.groups.sums import WHOLE
 from fedbandit.service.groups.telling import as_told
@@ -40,6 +40,22 @@ def test_none_has_more_than_its_share_of_a_coordinate(
     told = np.minimum(seen, found)
     assert np.allclose(told, np.minimum(seen, c), rtol=1e-9)
     assert (told <= share * (room + told.sum(axis=0)) * (1.0 + 1e-9)).all()
+
+
+@given(seed=st.integers(0, 10_000), apart=st.booleans())
+def test_what_is_left_is_less_in_every_direction(seed: int, apart: bool) -> None:
+    rng, d = np.random.default_rng(seed), 12
+    rows = np.eye(d)[rng.integers(0, d, 30)] if apart else rng.standard_normal((30, d))
+    rows *= 10.0 ** rng.uniform(-1.0, 1.0, d)
+    matrix, parts = rows.T @ rows, np.where(rng.random(d) < 0.5, rng.uniform(0.01, 0.7, d), 1.0)
+    once, left = lowered(matrix, parts)
+    size = float(np.linalg.norm(matrix))
+    assert np.allclose(once @ matrix, left, atol=1e-9 * size)
+    assert np.linalg.eigvalsh(left)[0] >= -1e-9 * size
+    assert np.linalg.eigvalsh(matrix - left)[0] >= -1e-9 * size
+    assert (left.diagonal() <= parts * matrix.diagonal() * (1.0 + 1e-9) + 1e-9).all()
+    if apart:
+        assert np.allclose(left.diagonal(), parts * matrix.diagonal())
 
 
 def sent(recipe: fb.Recipe, arms: Array, rewards: Array) -> list[fb.Upload]:

@@ -16,15 +16,21 @@ than
 
 for k < 1 / share: next to nothing to a direction that no honest group has seen.
 
-C is found in steps from C = G on: with W = room I + sum of C, the eigenvalues of W^-1/2 C W^-1/2
-that are above the share are cut to what it is beside the other groups', and W is made anew. A
+C is found in steps. First, features that a group has seen apart from all others (arms with a
+feature of their own) are cut one by one, C = S G S with a diagonal S. Then, with W = room I + sum
+of C, the eigenvalues of W^-1/2 C W^-1/2 that are above the share are cut to what it is beside the
+other groups', and W is made anew. A
 direction that fewer than 1 / share groups have seen is told as if next to nobody had. But members
 of a group are told all that their own group sent: of what they alone see they know as much as if
 they were alone.
 
-With more than ``WHOLE`` features that takes too long, and (1) is held for each coordinate in place
-of each direction, x one of the features: C = S G S with a diagonal S. The moment is then what the
-estimate theta by everything explains of C, and S^2 (b - G theta), which is noise if it is honest.
+With more than ``WHOLE`` features the steps by directions take too long, and (1) is held for x that
+are one of the features. For those J of which G has too much, as much noise is added as leaves the
+share k of each, if it were alone:
+
+    C = (G^-1 + K^-1)^-1 = A G,    A = I - G_J (G_JJ + K)^-1,    K = diag(k g / (g - k)),
+
+g the diagonal of G. So C <= G, whatever features go together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,6 +38,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.contract import Memory
@@ -46,6 +53,7 @@ _FEWEST = 16.0  # groups that there are taken to be, so that the first ones are 
 _SLACK = 1.3
 _ROOM = 0.02  # of the ridge: what one group may claim of what nobody else has seen, with its share
 _STEPS, _LOOKS = 40, 8
+_APART = 1e-9  # of its own: what a feature that goes with no other has with others
 _ROUNDING, _TINY = 1e-14, 1e-300
 _STORED = 1e-6  # of all mass: what may be missing because sums are stored in float32
 
@@ -118,9 +126,9 @@ def fair(
     if not isinstance(server.summary, Sketch):  # what that has shed is not told
         stored = sum((one.of_v(weight) for one in sent), np.zeros((d, d)))
         rest = sum_of(memory, server.statistics).of_v(weight) - stored
-        if float(rest.trace()) > _STORED * float(stored.trace()):
-            rest = positive(rest, least=_STORED * float(stored.trace()))
-            seen = np.concatenate([seen, rest[None]])
+        least = _STORED * float(stored.trace())
+        if not np.linalg.norm(rest) <= least:  # which bounds its eigenvalues
+            seen = np.concatenate([seen, positive(rest, least=least)[None]])
     believed = [*trusted, False][: len(seen)]
     kept = shares_kept(seen, ridge=ridge, share=share, trusted=believed)
     told, left, own = seen.copy(), list(sums), dict[int, Excess]()
@@ -153,24 +161,58 @@ def _lost(sums: Sequence[GroupSum], parts: Array) -> tuple[Array, float]:
 def _by_coordinate(
     sums: Sequence[GroupSum], *, ridge: float, weight: float, share: float, trusted: Sequence[bool]
 ) -> Fair:
-    """Return what is told of sums of many features: a share of each coordinate."""
+    """Return what is told of sums of many features: a share of each."""
     held = np.array([one.diagonal_in_v(weight) for one in sums])
-    past = np.asarray(trusted, dtype=bool)
-    most = most_of(held[~past], share=share, room=_ROOM * ridge + held[past].sum(axis=0))
-    parts = np.minimum(1.0, most / np.maximum(held, _TINY))
-    parts[past] = 1.0
-    cut = np.flatnonzero((parts < 1.0 / _SLACK).any(axis=1)).tolist()
+    parts = coordinates_kept(held, room=_ROOM * ridge, share=share, trusted=trusted)
     left, own = list(sums), dict[int, Excess]()
-    theta = _estimate(sums, ridge) if cut else np.zeros(0)
-    for place in cut:
-        one, half = sums[place], np.sqrt(parts[place])
-        part = one.narrowed(half)
-        moment = part.times(theta) + parts[place] * (one.moment - one.times(theta))
-        left[place] = replace(part, moment=moment)
-        own[place] = Excess(one.of_v(weight) - part.of_v(weight), one.moment - moment)
-    parts[[place for place in range(len(sums)) if place not in own]] = 1.0
-    certain = sum((one.of_v(weight) for one in left), ridge * np.eye(held.shape[1]))
+    certain = ridge * np.eye(held.shape[1])
+    for place, one in enumerate(sums):
+        seen = told = one.of_v(weight)
+        if (parts[place] < 1.0).any():
+            _, told = lowered(seen, parts[place])
+            half, matrix = lowered(one.square + np.diag(one.spread), parts[place])
+            moment, nothing = half @ one.moment, np.zeros(len(told))
+            left[place] = replace(
+                one, matrix=matrix, rows=one.rows[:0], spread=nothing, moment=moment
+            )
+            own[place] = Excess(seen - told, one.moment - moment)
+            parts[place] = told.diagonal() / np.maximum(held[place], _TINY)
+        certain = certain + told
     return Fair(_estimate(left, ridge), left, own, certain, bool(own), *_lost(sums, parts))
+
+
+def lowered(matrix: Array, parts: Array) -> tuple[Array, Array]:
+    """Return A and A G for a G (d x d): of each diagonal element no more than its part is left.
+
+    Cost O(d^2 j) for j parts below 1.
+    """
+    cut, held = np.flatnonzero(parts < 1.0), matrix.diagonal()
+    once = np.eye(len(matrix))
+    if is_apart(matrix, cut):
+        once[cut, cut] = parts[cut]
+    else:
+        noise = parts[cut] * held[cut] / (1.0 - parts[cut]) + _TINY
+        inside = matrix[np.ix_(cut, cut)] + np.diag(noise)
+        once[:, cut] -= np.linalg.solve(inside, matrix[cut]).T
+    return once, symmetric(once @ matrix)
+
+
+def is_apart(matrix: Array, cut: NDArray[np.intp]) -> bool:
+    """Say whether these features of G go together with no others, nor with each other."""
+    columns = np.abs(matrix[:, cut])
+    beside = columns.sum(axis=0) - columns[cut, np.arange(len(cut))]
+    return bool((beside <= _APART * matrix.diagonal()[cut]).all())
+
+
+def coordinates_kept(held: Array, *, room: float, share: float, trusted: Sequence[bool]) -> Array:
+    """Return what part of each diagonal is told (N x d): 1 for those that have about their share.
+
+    ``held``: the diagonals of G.
+    """
+    past = np.asarray(trusted, dtype=bool)
+    most = most_of(held[~past], share=share, room=room + held[past].sum(axis=0))
+    parts = most / np.maximum(held, _TINY)
+    return np.where((parts < 1.0 / _SLACK) & ~past[:, None], parts, 1.0)
 
 
 def most_of(held: Array, *, share: float, room: Array) -> Array:
@@ -208,11 +250,19 @@ def shares_kept(
     room = max(_ROOM * ridge, _ROUNDING * float(np.trace(seen.sum(axis=0))))
     held_back = ~np.asarray(trusted, dtype=bool)
     kept = dict[int, Share]()
-    for _ in range(_STEPS):
+    held = told.diagonal(axis1=1, axis2=2)
+    parts = coordinates_kept(held, room=room, share=share, trusted=trusted)
+    for place, part in enumerate(parts):
+        few = np.flatnonzero(part < 1.0)
+        if len(few) and is_apart(told[place], few):
+            half = np.sqrt(part)
+            kept[place] = Share(np.diag(part), np.diag(half))
+            told[place] *= half[:, None] * half
+    for step in range(_STEPS):
         root = np.linalg.cholesky(room * one + told.sum(axis=0))
         inverse = np.linalg.inv(root)
         over = np.flatnonzero(held_back & (_about_most(told, inverse) > share))
-        if not len(over) and not kept:
+        if not len(over) and not step:
             break
         if not len(over):
             most = np.linalg.eigvalsh(inverse @ told @ inverse.T)[:, -1]

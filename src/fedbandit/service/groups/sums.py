@@ -98,17 +98,6 @@ class GroupSum:
             found += float(np.vdot(self.rows @ inverse, self.rows))
         return weight * found + diagonal
 
-    def narrowed(self, half: Array) -> GroupSum:
-        """Return S G S for the diagonal S (d), with the same moment."""
-        certain = None if self.certain is None else half * half * self.certain
-        return replace(
-            self,
-            matrix=None if self.matrix is None else half[:, None] * self.matrix * half,
-            rows=self.rows * half,
-            spread=half * half * self.spread,
-            certain=certain,
-        )
-
     @cached_property
     def mass(self) -> float:
         """The trace of G."""
