@@ -205,14 +205,15 @@ def is_apart(matrix: Array, cut: NDArray[np.intp]) -> bool:
 
 
 def coordinates_kept(held: Array, *, room: float, share: float, trusted: Sequence[bool]) -> Array:
-    """Return what part of each diagonal is told (N x d): 1 for those that have about their share.
+    """Return what part of each diagonal is told (N x d): of too much, a little less than the share.
 
     ``held``: the diagonals of G.
     """
     past = np.asarray(trusted, dtype=bool)
-    most = most_of(held[~past], share=share, room=room + held[past].sum(axis=0))
-    parts = most / np.maximum(held, _TINY)
-    return np.where((parts < 1.0 / _SLACK) & ~past[:, None], parts, 1.0)
+    theirs, room_for = held[~past], room + held[past].sum(axis=0)
+    most = most_of(theirs, share=share, room=room_for)
+    least = most_of(theirs, share=share / _SLACK, room=room_for)
+    return np.where((held > most) & ~past[:, None], least / np.maximum(held, _TINY), 1.0)
 
 
 def most_of(held: Array, *, share: float, room: Array) -> Array:
@@ -282,8 +283,8 @@ def shares_kept(
 
 def _about_most(told: Array, inverse: Array) -> Array:
     """Return the largest eigenvalue of each W^-1/2 C W^-1/2, or somewhat less, in O(d^2) each."""
-    y = np.full((len(told), told.shape[1], 1), 1.0)
-    y += 0.5 * np.cos(np.arange(told.shape[1]))[None, :, None]
+    start = np.random.default_rng().standard_normal((told.shape[1], 1))  # so nobody knows it
+    y = np.broadcast_to(start / np.linalg.norm(start), (len(told), told.shape[1], 1))
     length = np.ones((len(told), 1, 1))
     for _ in range(_LOOKS):
         y = inverse @ (told @ (inverse.T @ (y / np.maximum(length, _TINY))))

@@ -37,11 +37,11 @@ from fedbandit.core.memory.contract import Memory
 from fedbandit.core.parts.radius import Empirical
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
-from fedbandit.core.statistics import Base, Rewards, Statistics
+from fedbandit.core.statistics import Rewards, Statistics
 from fedbandit.service.groups.certainty import Excess, Fair, fair, is_told_anew, lessened, weight_of
 from fedbandit.service.groups.kept import KeptSums, is_past
 from fedbandit.service.groups.membership import group_at, key_for
-from fedbandit.service.groups.rewards import believed
+from fedbandit.service.groups.rewards import believed, noise_of
 from fedbandit.service.groups.sums import WHOLE, GroupSum, sum_of, tempered
 from fedbandit.service.groups.telling import moment_for
 from fedbandit.service.groups.weighing import Weighed, weigh
@@ -98,6 +98,7 @@ class WeighedGroups:
         self._made: dict[int | None, Any] = {}  # V as it is told, by who is told it
         self._weight = 1.0
         self._learned = 0.0
+        self._noise: float | None = None  # of rewards, its mean square
         self._carried = carried
         self._counts = not self._watched or carried is not None  # whether what was found is told
         self._alarmed = self._counts  # whether groups are weighed
@@ -188,28 +189,38 @@ class WeighedGroups:
     def _telling(self, whole: Server, number: int | None = None) -> bytes:
         """Return what is told by what was found last, see ``telling.as_told``."""
         told = self._estimated(whole, number)
-        rewards = self._rewards(whole, told)
+        rewards = self._rewards(whole, told, number)
         if rewards is whole.statistics.rewards and told.summary is whole.summary:
             return b"" if told is whole.statistics else told.moment.astype("<f8").tobytes()
         part = self._recipe.server()
         part.adopt(replace(told, rewards=rewards), version=whole.version)
         return wire.encode(part.whole())
 
-    def _rewards(self, whole: Server, told: Statistics) -> Rewards:
+    def _rewards(self, whole: Server, told: Statistics, number: int | None) -> Rewards:
         """Return the sums of rewards that are told; the whole's own where nobody asks for them."""
         if told is self._carried:
             return told.rewards
-        if not isinstance(self._recipe.parts.radius, Empirical):
+        if self._noise is None:
             return whole.statistics.rewards
-        sums, past = self._sums.rewards()
+        theta = self._at if self._found.theta is None else self._found.theta
+        if self._found.theta is None and self._counts and self._fair and number is None:
+            theta = self._fair.theta
+        explained = float(theta @ told.moment) / max(told.count, 1)
+        return believed(whole.statistics.rewards, noise=self._noise, explained=explained)
 
-        def explained() -> tuple[Array, float]:
-            theta = Base(told, self._memory).theta
-            each = (self._sums[key].total for key in self._sums.keys)
-            theirs = np.array([(2.0 * one.moment - one.times(theta)) @ theta for one in each])
-            return theirs, float(theta @ told.moment) / max(told.count, 1)
+    def _measured_noise(self, thetas: Iterable[Array]) -> float | None:
+        """Return the noise of rewards by groups, as the better of these estimates leave it.
 
-        return believed(whole.statistics.rewards, sums, trusted=past, explained=explained)
+        None where agents do not ask for it.
+        """
+        if not isinstance(self._recipe.parts.radius, Empirical):
+            return None
+        rewards, past = self._sums.rewards()
+        each = [self._sums[key].total for key in self._sums.keys]
+        explained = [
+            [(2.0 * one.moment - one.times(theta)) @ theta for one in each] for theta in thetas
+        ]
+        return noise_of(rewards, explained=np.max(explained, axis=0), trusted=past)
 
     def _estimated(self, whole: Server, number: int | None) -> Statistics:
         """Return V and the moment that are told, in the whole's statistics; those as they are.
@@ -269,6 +280,8 @@ class WeighedGroups:
         told = np.minimum(1.0, _DISPUTED * found.weights).tolist()
         theirs = part.own if self._counts else {}
         self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in theirs.items()}
+        thetas = [self._at, part.theta] if found.theta is None else [self._at, found.theta]
+        self._noise = self._measured_noise(thetas)
         self._learned, self._weight = 0.0, weight_of(self._memory, whole)
         self._told_mass = inf if part.told is None else float(part.told.diagonal().mean())
         self._made = {}
