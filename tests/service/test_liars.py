@@ -8,7 +8,9 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -19,12 +21,15 @@ from fedbandit.core.memory.lossy.fitted import fitted
 from fedbandit.core.memory.lossy.summary import LossyRows, nothing_lost
 from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.bookkeeping.quotas import HOUR, NO_QUOTAS, Quotas
+from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.models.model import new_model
 from fedbandit.service.models.undo import forget_agent, roll_back
 from fedbandit.service.storage.contract import Store
 from fedbandit.service.storage.opening import open_store
+from tests.service.groups.fleet import AGENTS, LIAR, RECIPES, THETA, each_recipe, lie, observed
+from tests.service.groups.fleet import made as watched_model
 from tests.service.made_uploads import RECIPE, sync_for
-from tests.service.running import BODY, client_of, start, sync_path
+from tests.service.running import BODY, client_of, start, state_path, sync_path
 from tests.service.uploaders import Uploader, post_once, start_all
 
 LIMITS = wire.Limits(arm_norm=1.0, reward=1.0, count=100)
@@ -183,6 +188,85 @@ def test_a_flood_gets_its_quota_from_two_coordinators_that_are_killed(
     postgres_url: Callable[[], str], seed: int
 ) -> None:
     quotas_under_faults(postgres_url(), among=2, kills=5, seed=seed)
+
+
+# A liar among agents that are not told of it -----------------------------------------------------
+
+
+def sent_by(
+    agent: str, uploads: list[fb.Upload], recipe: fb.Recipe, where: Callable[[], str]
+) -> None:
+    """Send one upload after another, each until it is merged."""
+    for number, upload in enumerate(uploads, start=1):
+        sync = wire.Sync(wire.fingerprint(recipe), agent.encode().ljust(16), number, upload)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with suppress(OSError, http.client.HTTPException):
+                if post_once(where(), sync_path(agent=agent), wire.encode_sync(sync))[0] == 200:
+                    break
+            time.sleep(0.02)
+
+
+def turned_under_faults(url: str, recipe: fb.Recipe, *, among: int, kills: int, seed: int) -> None:
+    """Kill coordinators while a liar sends as much as all others: agents are told the truth."""
+    store, rng = watched_model(url, recipe, watched=True), random.Random(seed)
+    processes = [start(url, "--open") for _ in range(among)]
+
+    def where() -> str:
+        return rng.choice(processes).address
+
+    sent = {
+        agent: [observed(recipe, 100 * turn + n) for turn in range(5)]
+        for n, agent in enumerate(AGENTS)
+    }
+    sent[LIAR] = [lie(recipe)] * 40
+    threads = [
+        threading.Thread(target=sent_by, args=(*each, recipe, where), daemon=True)
+        for each in sent.items()
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(kills):
+            time.sleep(rng.uniform(0.1, 0.4))
+            which = rng.randrange(among)
+            processes[which].kill()
+            processes[which] = start(url, "--open")
+        for thread in threads:
+            thread.join(120)
+        model, state = store.state("news")
+        assert model.version == sum(map(len, sent.values()))
+        assert model.count == sum(each.count for some in sent.values() for each in some)
+        assert server_at(recipe, state).theta @ THETA < 0.0  # of all that was merged
+        for agent in AGENTS:
+            address = urlsplit(where())
+            connection = http.client.HTTPConnection(address.hostname or "", address.port)
+            connection.request("GET", state_path(agent=agent))
+            download = wire.decode_joined(connection.getresponse().read()).download
+            connection.close()
+            assert download is not None
+            told = recipe.agent(0)
+            told.receive(download)
+            assert np.linalg.norm(told.theta - THETA) < 0.3 * np.linalg.norm(THETA)
+    finally:
+        for process in processes:
+            process.kill()
+    store.close()
+
+
+def test_a_liar_turns_nobody_while_its_coordinator_is_killed(
+    sqlite_url: Callable[[], str],
+) -> None:
+    turned_under_faults(sqlite_url(), RECIPES["lean"], among=1, kills=1, seed=1)
+
+
+@pytest.mark.chaos
+@each_recipe
+@pytest.mark.parametrize("seed", range(2))
+def test_a_liar_turns_nobody_while_two_coordinators_are_killed(
+    postgres_url: Callable[[], str], recipe: fb.Recipe, seed: int
+) -> None:
+    turned_under_faults(postgres_url(), recipe, among=2, kills=5, seed=seed)
 
 
 # Undoing under load ------------------------------------------------------------------------------
