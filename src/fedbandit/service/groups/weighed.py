@@ -55,7 +55,7 @@ _LEARNED = 0.3  # tr V^-1 G of what has come since groups were weighed
 _LEARNED_AS_IS = 1.0  # the same where all is told as it is
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
 _BUSY = 0.1  # the share of time that weighing takes, and telling groups what they sent
-_WATCHING = 0.01  # the same while groups are watched, and none stands out
+_WATCHING = 0.01  # the same while groups are watched, and all is told as it is
 _SAVED, _OWED = 1.0, 5.0  # seconds of it that are saved up, and owed, at most
 
 
@@ -149,7 +149,7 @@ class WeighedGroups:
         if self._watched and not self._sums.enough:
             return b""
         began = self._clock()
-        share = _BUSY if self._alarmed else _WATCHING
+        share = _BUSY if self._counts else _WATCHING
         self._saved = min(_SAVED, self._saved + share * (began - self._then))
         self._then = began
         if self._saved >= 0.0 and self._has_changed(whole):
