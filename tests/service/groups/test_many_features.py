@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.statistics import Base
-from fedbandit.service.groups.certainty import lowered, most_of
+from fedbandit.service.groups.certainty import lowered, most_of, noisy
 from fedbandit.service.groups.membership import key_of
 from fedbandit.service.groups.sums import WHOLE
 from fedbandit.service.groups.telling import as_told
@@ -21,6 +21,7 @@ RECIPES = {
     "FedLinUCB": fb.FedLinUCB(dimension=D, agents=20, alpha=1e9),
     "lean": fb.FSCLB.lean(dimension=D, agents=20, alpha=1e9),
 }
+HIDDEN = np.where(np.arange(D) % 2, 1.0, -1.0) / np.sqrt(D)
 THETA = np.random.default_rng(5).standard_normal(D) / np.sqrt(D)
 
 
@@ -58,6 +59,21 @@ def test_what_is_left_is_less_in_every_direction(seed: int, apart: bool) -> None
         assert np.allclose(left.diagonal(), parts * matrix.diagonal())
 
 
+@given(seed=st.integers(0, 10_000), size=st.floats(-2.0, 6.0))
+def test_noise_along_directions_leaves_less_in_every_one(seed: int, size: float) -> None:
+    rng, d = np.random.default_rng(seed), 9
+    rows, x = rng.standard_normal((20, d)), rng.standard_normal((d, 2))
+    noise = 10.0 ** rng.uniform(-2.0, 2.0, 2)
+    matrix = rows.T @ rows + 10.0**size * x @ x.T
+    once, left = noisy(matrix, x, noise)
+    scale = float(np.linalg.norm(matrix))
+    assert np.allclose(once @ matrix, left, atol=1e-8 * scale)
+    assert np.linalg.eigvalsh(left)[0] >= -1e-8 * scale
+    assert np.linalg.eigvalsh(matrix - left)[0] >= -1e-8 * scale
+    slow = np.linalg.inv(np.linalg.inv(matrix) + (x / noise) @ x.T)  # as it is defined
+    assert np.allclose(left, slow, atol=1e-6 * scale)
+
+
 def sent(recipe: fb.Recipe, arms: Array, rewards: Array) -> list[fb.Upload]:
     """What an agent with these observations sends."""
     agent, server, found = recipe.agent(0), recipe.server(), []
@@ -80,12 +96,14 @@ def arms_of(seed: int, count: int) -> Array:
 class Fleet:
     """Watched groups and a server, without a store; twelve groups have sent honest uploads."""
 
-    def __init__(self, recipe: fb.Recipe) -> None:
+    def __init__(self, recipe: fb.Recipe, without: Array | None = None) -> None:
         self.recipe, self.server = recipe, recipe.server()
         self.groups, self.told = WeighedGroups(recipe, watched=True, clock=float), b""
         self.stored: dict[int, bytes] = {}
         for group in range(GROUPS):
             arms = arms_of(group, 300)
+            if without is not None:
+                arms = arms - np.outer(arms @ without, without)
             noise = 0.1 * np.random.default_rng(group).standard_normal(300)
             self.send(key_of(24, group), sent(recipe, arms, arms @ THETA + noise))
 
@@ -129,6 +147,17 @@ def test_a_liar_neither_turns_the_estimate_nor_says_that_everything_is_known(
         assert width(after) > 0.5 * width(before)
         assert width(Base(fleet.server.statistics, recipe.parts.memory)) < 0.3 * width(before)
         fleet.restart()
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_a_liar_cannot_hide_an_arm_that_nobody_has_tried(recipe: fb.Recipe) -> None:
+    """An arm with all features, which others have tried together with others only."""
+    fleet = Fleet(recipe, without=HIDDEN)
+    before = float(fleet.knows().reading.squared_widths(HIDDEN[None])[0])
+    fleet.send(LIAR, sent(recipe, np.repeat(HIDDEN[None], 300, axis=0), np.zeros(300)))
+    alone = Base(fleet.server.statistics, recipe.parts.memory)
+    assert float(alone.reading.squared_widths(HIDDEN[None])[0]) < 0.2 * before
+    assert float(fleet.knows().reading.squared_widths(HIDDEN[None])[0]) > 0.5 * before
 
 
 def test_members_of_a_heavy_honest_group_are_told_what_they_sent() -> None:

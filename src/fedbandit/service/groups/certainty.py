@@ -24,13 +24,14 @@ direction that fewer than 1 / share groups have seen is told as if next to nobod
 of a group are told all that their own group sent: of what they alone see they know as much as if
 they were alone.
 
-With more than ``WHOLE`` features the steps by directions take too long, and (1) is held for x that
-are one of the features. For those J of which G has too much, as much noise is added as leaves the
-share k of each, if it were alone:
+With more than ``WHOLE`` features the steps by directions take too long. There (1) is held for x
+that are one of the features, and then for the few directions of which a group has most. For those
+X of which G has too much, as much noise is added as leaves the share k of each, if it were alone:
 
-    C = (G^-1 + K^-1)^-1 = A G,    A = I - G_J (G_JJ + K)^-1,    K = diag(k g / (g - k)),
+    C = (G^-1 + X K^-1 X^T)^-1 = A G,    A = I - G X (X^T G X + K)^-1 X^T,
 
-g the diagonal of G. So C <= G, whatever features go together.
+K the diagonal matrix of k g / (g - k), g the diagonal of X^T G X. So C <= G, whatever features go
+together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,6 +54,7 @@ _FEWEST = 16.0  # groups that there are taken to be, so that the first ones are 
 _SLACK = 1.3
 _ROOM = 0.02  # of the ridge: what one group may claim of what nobody else has seen, with its share
 _STEPS, _LOOKS = 40, 8
+_FEW_STEPS, _BLOCK = 6, 8  # with many features: how often, and how many directions at once
 _APART = 1e-9  # of its own: what a feature that goes with no other has with others
 _ROUNDING, _TINY = 1e-14, 1e-300
 _STORED = 1e-6  # of all mass: what may be missing because sums are stored in float32
@@ -121,7 +123,7 @@ def fair(
         return Fair(server.theta, sums, {})
     share = _SHARES / max(sum(one.mass > SILENT * ridge for one in sums), _FEWEST)
     if d > WHOLE:
-        return _by_coordinate(sums, ridge=ridge, weight=weight, share=share, trusted=trusted)
+        return _of_many_features(sums, ridge=ridge, weight=weight, share=share, trusted=trusted)
     seen = np.array([one.of_v(weight) for one in sums])
     if not isinstance(server.summary, Sketch):  # what that has shed is not told
         stored = sum((one.of_v(weight) for one in sent), np.zeros((d, d)))
@@ -158,43 +160,82 @@ def _lost(sums: Sequence[GroupSum], parts: Array) -> tuple[Array, float]:
     return (parts * bounds).sum(axis=0), float((parts * np.array(losses)).sum())
 
 
-def _by_coordinate(
+def _of_many_features(
     sums: Sequence[GroupSum], *, ridge: float, weight: float, share: float, trusted: Sequence[bool]
 ) -> Fair:
-    """Return what is told of sums of many features: a share of each."""
-    held = np.array([one.diagonal_in_v(weight) for one in sums])
+    """Return what is told of sums of many features: a share of each, and of a few directions."""
+    seen = np.array([one.of_v(weight) for one in sums])
+    held = seen.diagonal(axis1=1, axis2=2)
     parts = coordinates_kept(held, room=_ROOM * ridge, share=share, trusted=trusted)
-    left, own = list(sums), dict[int, Excess]()
-    certain = ridge * np.eye(held.shape[1])
-    for place, one in enumerate(sums):
-        seen = told = one.of_v(weight)
-        if (parts[place] < 1.0).any():
-            _, told = lowered(seen, parts[place])
-            half, matrix = lowered(one.square + np.diag(one.spread), parts[place])
-            moment, nothing = half @ one.moment, np.zeros(len(told))
-            left[place] = replace(
-                one, matrix=matrix, rows=one.rows[:0], spread=nothing, moment=moment
-            )
-            own[place] = Excess(seen - told, one.moment - moment)
-            parts[place] = told.diagonal() / np.maximum(held[place], _TINY)
-        certain = certain + told
+    told, left = seen.copy(), list(sums)
+    for place in np.flatnonzero((parts < 1.0).any(axis=1)).tolist():
+        told[place] = lowered(seen[place], parts[place])[1]
+        left[place] = _multiplied(sums[place], lowered(_of_estimates(sums[place]), parts[place]))
+    _cut_directions(told, left, room=_ROOM * ridge, share=share, trusted=trusted)
+    own = {
+        place: Excess(seen[place] - told[place], sums[place].moment - one.moment)
+        for place, one in enumerate(left)
+        if one is not sums[place]
+    }
+    parts = told.diagonal(axis1=1, axis2=2) / np.maximum(held, _TINY)
+    certain = ridge * np.eye(held.shape[1]) + told.sum(axis=0)
     return Fair(_estimate(left, ridge), left, own, certain, bool(own), *_lost(sums, parts))
 
 
-def lowered(matrix: Array, parts: Array) -> tuple[Array, Array]:
-    """Return A and A G for a G (d x d): of each diagonal element no more than its part is left.
+def _of_estimates(one: GroupSum) -> Array:
+    """Return the G that estimates are solved with (d x d)."""
+    return np.asarray(one.square + np.diag(one.spread))
 
-    Cost O(d^2 j) for j parts below 1.
-    """
-    cut, held = np.flatnonzero(parts < 1.0), matrix.diagonal()
-    once = np.eye(len(matrix))
-    if is_apart(matrix, cut):
-        once[cut, cut] = parts[cut]
-    else:
-        noise = parts[cut] * held[cut] / (1.0 - parts[cut]) + _TINY
-        inside = matrix[np.ix_(cut, cut)] + np.diag(noise)
-        once[:, cut] -= np.linalg.solve(inside, matrix[cut]).T
+
+def _multiplied(one: GroupSum, by: tuple[Array, Array]) -> GroupSum:
+    """Return a sum with A G and A b for G and b, of A and A G."""
+    moment, nothing = by[0] @ one.moment, np.zeros_like(one.moment)
+    return replace(one, matrix=by[1], rows=one.rows[:0], spread=nothing, moment=moment)
+
+
+def _cut_directions(
+    told: Array, left: list[GroupSum], *, room: float, share: float, trusted: Sequence[bool]
+) -> None:
+    """Cut the ``_BLOCK`` directions of which each group has most, of V and of sums, in place."""
+    held_back, one = ~np.asarray(trusted, dtype=bool), np.eye(told.shape[1])
+    room = max(room, _ROUNDING * float(np.trace(told.sum(axis=0))))
+    for _ in range(_FEW_STEPS):
+        inverse = np.linalg.inv(np.linalg.cholesky(room * one + told.sum(axis=0)))
+        over = np.flatnonzero(held_back & (_about_most(told, inverse) > share)).tolist()
+        for place in over:
+            most, directions = _largest(told[place], inverse)
+            much = most > share
+            x = inverse.T @ directions[:, much]
+            noise = most[much] * (share / _SLACK) / (most[much] - share / _SLACK)
+            told[place] = noisy(told[place], x, noise)[1]
+            left[place] = _multiplied(left[place], noisy(_of_estimates(left[place]), x, noise))
+        if not over:
+            break
+
+
+def _largest(matrix: Array, inverse: Array) -> tuple[Array, Array]:
+    """Return the largest eigenvalues of W^-1/2 C W^-1/2 and their vectors (d x k), about."""
+    y = np.random.default_rng().standard_normal((len(matrix), _BLOCK))
+    for _ in range(_LOOKS):
+        y = np.linalg.qr(inverse @ (matrix @ (inverse.T @ y)))[0]
+    values, turned = np.linalg.eigh(y.T @ (inverse @ (matrix @ (inverse.T @ y))))
+    return np.asarray(values), np.asarray(y @ turned)
+
+
+def noisy(matrix: Array, x: Array, noise: Array) -> tuple[Array, Array]:
+    """Return A and A G for a G (d x d), with noise added along the columns of x (d x k)."""
+    along = matrix @ x
+    once = np.eye(len(matrix)) - along @ np.linalg.solve(x.T @ along + np.diag(noise), x.T)
     return once, symmetric(once @ matrix)
+
+
+def lowered(matrix: Array, parts: Array) -> tuple[Array, Array]:
+    """Return A and A G for a G (d x d): of each diagonal element no more than its part is left."""
+    cut, held = np.flatnonzero(parts < 1.0), matrix.diagonal()
+    if not is_apart(matrix, cut):
+        noise = parts[cut] * held[cut] / (1.0 - parts[cut]) + _TINY
+        return noisy(matrix, np.eye(len(matrix))[:, cut], noise)
+    return np.diag(parts), symmetric(parts[:, None] * matrix)
 
 
 def is_apart(matrix: Array, cut: NDArray[np.intp]) -> bool:
