@@ -17,9 +17,9 @@ from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.statistics import Base
 from fedbandit.service.bookkeeping.recipes import server_at
-from fedbandit.service.groups.certainty import shares_kept
 from fedbandit.service.groups.membership import group_of
 from fedbandit.service.groups.resorting import summed
+from fedbandit.service.groups.shares import shares_kept
 from fedbandit.service.groups.sums import sum_of
 from fedbandit.service.groups.telling import as_told
 from fedbandit.service.groups.weighed import WeighedGroups

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import fedbandit as fb
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.statistics import Base
-from fedbandit.service.groups.certainty import lowered, most_of, noisy
 from fedbandit.service.groups.membership import key_of
+from fedbandit.service.groups.shares import cut_of_many, lowered, most_of
 from fedbandit.service.groups.sums import WHOLE
 from fedbandit.service.groups.telling import as_told
 from fedbandit.service.groups.weighed import WeighedGroups
@@ -43,35 +43,55 @@ def test_none_has_more_than_its_share_of_a_coordinate(
     assert (told <= share * (room + told.sum(axis=0)) * (1.0 + 1e-9)).all()
 
 
-@given(seed=st.integers(0, 10_000), apart=st.booleans())
-def test_what_is_left_is_less_in_every_direction(seed: int, apart: bool) -> None:
-    rng, d = np.random.default_rng(seed), 12
-    rows = np.eye(d)[rng.integers(0, d, 30)] if apart else rng.standard_normal((30, d))
-    rows *= 10.0 ** rng.uniform(-1.0, 1.0, d)
-    matrix, parts = rows.T @ rows, np.where(rng.random(d) < 0.5, rng.uniform(0.01, 0.7, d), 1.0)
-    once, left = lowered(matrix, parts)
-    size = float(np.linalg.norm(matrix))
-    assert np.allclose(once @ matrix, left, atol=1e-9 * size)
-    assert np.linalg.eigvalsh(left)[0] >= -1e-9 * size
-    assert np.linalg.eigvalsh(matrix - left)[0] >= -1e-9 * size
-    assert (left.diagonal() <= parts * matrix.diagonal() * (1.0 + 1e-9) + 1e-9).all()
-    if apart:
-        assert np.allclose(left.diagonal(), parts * matrix.diagonal())
-
-
-@given(seed=st.integers(0, 10_000), size=st.floats(-2.0, 6.0))
-def test_noise_along_directions_leaves_less_in_every_one(seed: int, size: float) -> None:
+@given(seed=st.integers(0, 10_000), size=st.floats(-6.0, 6.0))
+def test_what_is_left_is_less_in_every_direction(seed: int, size: float) -> None:
     rng, d = np.random.default_rng(seed), 9
-    rows, x = rng.standard_normal((20, d)), rng.standard_normal((d, 2))
-    noise = 10.0 ** rng.uniform(-2.0, 2.0, 2)
-    matrix = rows.T @ rows + 10.0**size * x @ x.T
-    once, left = noisy(matrix, x, noise)
+    rows, others = rng.standard_normal((20, d)), rng.standard_normal((20, d))
+    matrix, most = rows.T @ rows, 10.0**size * others.T @ others
+    once, left = lowered(matrix, most)
     scale = float(np.linalg.norm(matrix))
-    assert np.allclose(once @ matrix, left, atol=1e-8 * scale)
-    assert np.linalg.eigvalsh(left)[0] >= -1e-8 * scale
-    assert np.linalg.eigvalsh(matrix - left)[0] >= -1e-8 * scale
-    slow = np.linalg.inv(np.linalg.inv(matrix) + (x / noise) @ x.T)  # as it is defined
+    assert np.allclose(once @ matrix, left, atol=1e-9 * scale)
+    for more in (matrix - left, most - left, left):
+        assert np.linalg.eigvalsh(more)[0] >= -1e-9 * scale
+    slow = np.linalg.inv(np.linalg.inv(matrix) + np.linalg.inv(most))  # as it is defined
     assert np.allclose(left, slow, atol=1e-6 * scale)
+
+
+@given(seed=st.integers(0, 10_000), parts=st.lists(st.floats(0.01, 1.0), min_size=9, max_size=9))
+def test_features_that_go_with_no_others_are_cut_one_by_one(seed: int, parts: list[float]) -> None:
+    held = np.random.default_rng(seed).uniform(0.0, 9.0, 9)
+    once, left = lowered(np.diag(held), np.array(parts))
+    assert np.allclose(left, np.diag(held * parts))
+    assert np.allclose(once @ np.diag(held), left)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    size=st.floats(-3.0, 9.0),
+    liars=st.integers(1, 2),
+    seen=st.integers(0, 10),
+)
+def test_few_groups_add_no_more_than_their_share(
+    seed: int, size: float, liars: int, seen: int
+) -> None:
+    """L <= (room + H) k share / (1 - k share) in every direction.
+
+    Each look finds the largest share roughly, from a start of its own: so several, and 1.3 x.
+    """
+    rng, d, share, ridge = np.random.default_rng(seed), 10, 0.27, 1.0
+    honest = rng.standard_normal((16, 30, d)) * (np.arange(d) < seen)
+    lies = 10.0**size * rng.standard_normal((liars, 30, d))
+    told = np.array([rows.T @ rows for rows in [*lies, *honest]])
+    sent = told.copy()
+    for _ in range(5):
+        list(cut_of_many(told, ridge=ridge, share=share, trusted=[False] * len(told)))
+    scale = 1e-9 * float(sent.max())
+    assert all(np.linalg.eigvalsh(a - b)[0] >= -scale for a, b in zip(sent, told, strict=True))
+    most = liars * share / (1.0 - liars * share)
+    room = max(0.02 * ridge, 1e-14 * float(np.trace(sent.sum(axis=0)))) * np.eye(d)
+    left, kept = told[:liars].sum(axis=0), told[liars:].sum(axis=0)
+    rounding = 1e-12 * (1.0 + float(left.max()))
+    assert np.linalg.eigvalsh(1.3 * most * (room + kept) - left)[0] >= -rounding
 
 
 def sent(recipe: fb.Recipe, arms: Array, rewards: Array) -> list[fb.Upload]:

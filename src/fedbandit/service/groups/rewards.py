@@ -12,10 +12,16 @@ Q the sum of the q of all groups but the ``_FEW`` with most, N the same of their
 leaves the mean of a group as it is: who has most of the rounds of an honest fleet is told as one of
 several. If at most ``_FEW`` groups lie, Q is at most the honest groups' sum, and N that of their
 numbers: each liar adds at most as much as all honest ones have.
+
+The radius also falls with the number of directions that data has shown. One group that claims a
+little of every direction, within its share of each (``certainty``), shows all of them, and nobody
+tries what is new. So that number is taken without the groups that show most, and where agents would
+find far more in what they are told, they are told as much more noise as makes their radius the
+same.
 """
 
 from collections.abc import Sequence
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +29,11 @@ from numpy.typing import NDArray
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.statistics import Rewards
 from fedbandit.service.groups.membership import WATCHED_FROM
+from fedbandit.service.groups.sums import SILENT, GroupSum
 
 _FEW = 3
+_EACH = 8  # one group of so many is left out where directions are counted
+_MORE = 1.5  # times as many directions are told as they are
 _OFF, _LITTLE = 1.5, 0.01  # a noise that is wrong by less, or by as much of r^2, is told as it is
 
 
@@ -62,3 +71,31 @@ def believed(whole: Rewards, *, noise: float, explained: float) -> Rewards:
     squares = (noise + explained) * whole.count
     most = sqrt(max(whole.count * squares, 0.0))
     return Rewards(whole.count, min(max(whole.total, -most), most), max(squares, 0.0))
+
+
+def shown_by_several(sums: Sequence[GroupSum], *, ridge: float, trusted: Sequence[bool]) -> float:
+    """Return how many directions were shown by all but the groups that show most. O(N d^2 + d^3).
+
+    d - ridge tr (ridge I + G)^-1, as agents count them (``core.parts.radius``).
+    """
+    each = [one.square + np.diag(one.spread) for one in sums]
+    d, speak = len(sums[0].moment), sum(one.mass > SILENT * ridge for one in sums)
+    inverse = np.linalg.inv(sum(each, ridge * np.eye(d)))
+    most = [
+        -inf if past else float(np.vdot(inverse, one))
+        for one, past in zip(each, trusted, strict=True)
+    ]
+    several = np.argsort(most)[::-1][max(1, speak // _EACH) :]
+    rest = sum((each[place] for place in several), ridge * np.eye(d))
+    return d - ridge * float(np.linalg.inv(rest).trace())
+
+
+def noise_for_fewer(*, told: float, shown: float, ridge: float, length: float) -> float:
+    """Return the noise (a root) that stands for directions that are told, and that few have shown.
+
+    ``told``: how many agents find in what they are told; ``shown``: by several groups. ``length``:
+    |theta|. 0 where they differ little.
+    """
+    if told <= _MORE * shown:
+        return 0.0
+    return 2.0 * length * (sqrt(ridge / max(shown, 1.0)) - sqrt(ridge / max(told, 1.0)))

@@ -26,7 +26,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,11 +37,12 @@ from fedbandit.core.memory.contract import Memory
 from fedbandit.core.parts.radius import Empirical
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
-from fedbandit.core.statistics import Rewards, Statistics
-from fedbandit.service.groups.certainty import Excess, Fair, fair, is_told_anew, lessened, weight_of
+from fedbandit.core.statistics import Base, Rewards, Statistics
+from fedbandit.service.groups.certainty import Excess, Fair, fair, weight_of
 from fedbandit.service.groups.kept import KeptSums, is_past
+from fedbandit.service.groups.lessening import is_told_anew, lessened
 from fedbandit.service.groups.membership import group_at, key_for
-from fedbandit.service.groups.rewards import believed, noise_of
+from fedbandit.service.groups.rewards import believed, noise_for_fewer, noise_of, shown_by_several
 from fedbandit.service.groups.sums import WHOLE, GroupSum, sum_of, tempered
 from fedbandit.service.groups.telling import moment_for
 from fedbandit.service.groups.weighing import Weighed, weigh
@@ -281,11 +282,23 @@ class WeighedGroups:
         theirs = part.own if self._counts else {}
         self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in theirs.items()}
         thetas = [self._at, part.theta] if found.theta is None else [self._at, found.theta]
-        self._noise = self._measured_noise(thetas)
         self._learned, self._weight = 0.0, weight_of(self._memory, whole)
         self._told_mass = inf if part.told is None else float(part.told.diagonal().mean())
         self._made = {}
+        self._noise = self._measured_noise(thetas)
+        if self._noise is not None:
+            self._noise = (sqrt(self._noise) + self._noise_for_fewer(whole, part, past)) ** 2
         return found
+
+    def _noise_for_fewer(self, whole: Server, part: Fair, past: Sequence[bool]) -> float:
+        """Return the noise that stands for directions that only few groups have shown."""
+        server = self._recipe.server()
+        server.adopt(self._estimated(whole, None), version=whole.version)
+        told = Base(self._memory.opened(server.download().statistics), self._memory)
+        ridge, length = self._memory.ridge, float(np.linalg.norm(told.theta))
+        shown = shown_by_several(part.sums, ridge=ridge, trusted=past)
+        found = told.reading.shown_directions(ridge)
+        return noise_for_fewer(told=found, shown=shown, ridge=ridge, length=length)
 
     def _fairly(
         self,
