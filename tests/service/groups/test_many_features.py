@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 
 import fedbandit as fb
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.statistics import Base
+from fedbandit.core.memory.lossy.fitted import fitted
+from fedbandit.core.memory.lossy.summary import LossyRows
+from fedbandit.core.memory.narrow import short_vector
+from fedbandit.core.parts.radius import Evidence
+from fedbandit.core.statistics import Base, Rewards
 from fedbandit.service.groups.membership import key_of
 from fedbandit.service.groups.shares import cut_of_many, lowered, most_of
 from fedbandit.service.groups.sums import WHOLE
@@ -192,3 +196,36 @@ def test_members_of_a_heavy_honest_group_are_told_what_they_sent() -> None:
     fleet.send(key_of(24, 0), sent(recipe, arms[:1], arms[:1] @ THETA))
     again = fleet.knows(fleet.groups.told_to(fleet.server, LIAR))
     assert np.isclose(width(again), width(theirs), rtol=0.01)
+
+
+@pytest.mark.parametrize("d", [60, WHOLE + 2])
+def test_a_claim_of_every_direction_leaves_the_bonus_of_new_arms(d: int) -> None:
+    """Twelve groups have played the same five arms; a liar says that it lost all features alike."""
+    recipe = fb.FSCLB.lean(dimension=d, agents=20, alpha=1e9)
+    arms = np.random.default_rng(1).standard_normal((6, d))
+    arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+    server, groups = recipe.server(), WeighedGroups(recipe, watched=True, clock=float)
+
+    def send(key: int, statistics: fb.Statistics) -> None:
+        merge(recipe, server, [fb.Upload(0, statistics)])
+        groups.absorb([(key, statistics)], 0.0)
+
+    def bonus(told: bytes) -> float:
+        statistics = as_told(recipe, server, told).download().statistics
+        known = Base(recipe.parts.memory.opened(statistics), recipe.parts.memory)
+        count, rewards = statistics.count, statistics.rewards
+        evidence = Evidence(known.theta, statistics.moment, count, rewards)
+        width = float(known.reading.squared_widths(arms[5:])[0]) ** 0.5
+        return recipe.parts.radius(known.reading, evidence) * width
+
+    rng = np.random.default_rng(2)
+    for group in range(GROUPS):
+        played = arms[rng.integers(0, 5, 40)]
+        for upload in sent(recipe, played, 0.5 + 0.1 * rng.standard_normal(40)):
+            send(key_of(24, group), upload.statistics)
+    before, lost = bonus(groups.told(server)), 150.0
+    claimed = fitted(LossyRows(np.zeros((0, d)), np.full(d, 0.9 * lost), lost), 1e-3)
+    moment = short_vector(0.9 * lost / d * server.theta)
+    send(LIAR, fb.Statistics(claimed, moment, 160, Rewards(160, 80.0, 41.0)))
+    assert bonus(b"") < 0.3 * before
+    assert bonus(groups.told(server)) > 0.8 * before

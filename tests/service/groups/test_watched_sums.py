@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandit as fb
+from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.summary import Gram
 from fedbandit.core.statistics import Rewards
 from fedbandit.service.groups.membership import key_of
-from fedbandit.service.groups.rewards import believed, noise_of
-from fedbandit.service.groups.sums import nothing, sum_of, tempered
+from fedbandit.service.groups.rewards import believed, noise_for_fewer, noise_of, shown_by_several
+from fedbandit.service.groups.sums import GroupSum, nothing, sum_of, tempered
 from fedbandit.service.groups.telling import as_told
 from fedbandit.service.groups.weighed import WeighedGroups
 from tests.service.groups.fleet import RECIPES, THETA, D, Fleet, each_recipe, fakes, lie, observed
@@ -212,3 +213,27 @@ def test_who_plays_better_arms_than_the_others_takes_no_noise_away(key: int) -> 
     rewards = fleet.server.statistics.rewards
     assert rewards.squares / rewards.count > 1.7 * usual.squares / usual.count
     assert 0.5 * before < fleet.radius() < 2.0 * before
+
+
+@given(size=st.floats(0.05, 1e4), groups=st.integers(8, 24))
+def test_directions_that_one_group_shows_alone_lower_no_radius(size: float, groups: int) -> None:
+    d, ridge, length = 40, 1.0, 0.7
+    rng = np.random.default_rng(groups)
+
+    def piece(rows: Array) -> GroupSum:
+        return GroupSum(np.zeros((d, d)), rows, np.zeros(d), np.zeros(d), len(rows))
+
+    def shown(sums: list[GroupSum]) -> float:
+        whole = sum((one.square for one in sums), ridge * np.eye(d))
+        return d - ridge * float(np.linalg.inv(whole).trace())
+
+    honest = [piece(rng.standard_normal((30, d)) * (np.arange(d) < 3)) for _ in range(groups - 1)]
+    told = [piece(np.sqrt(size) * np.eye(d)), *honest]
+    several = shown_by_several(told, ridge=ridge, trusted=[False] * groups)
+    assert 2.8 < several <= shown(honest)
+    more = noise_for_fewer(told=shown(told), shown=several, ridge=ridge, length=length)
+    if more:
+        radius = 2.0 * length * np.sqrt(ridge / np.array([shown(told), several]))
+        assert np.isclose(more + radius[0], radius[1])
+    else:
+        assert shown(told) <= 1.5 * several
