@@ -216,7 +216,7 @@ def test_a_claim_of_every_direction_leaves_the_bonus_of_new_arms(d: int) -> None
         count, rewards = statistics.count, statistics.rewards
         evidence = Evidence(known.theta, statistics.moment, count, rewards)
         width = float(known.reading.squared_widths(arms[5:])[0]) ** 0.5
-        return recipe.parts.radius(known.reading, evidence) * width
+        return float(recipe.parts.radius(known.reading, evidence) * width)
 
     rng = np.random.default_rng(2)
     for group in range(GROUPS):
