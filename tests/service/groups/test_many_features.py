@@ -1,4 +1,4 @@
-"""Groups of models with so many features that coordinates are shared, not each direction."""
+"""Groups of models with many features: who has too much is cut in all directions at once."""
 
 import numpy as np
 import pytest
