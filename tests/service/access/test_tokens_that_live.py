@@ -6,6 +6,7 @@ import socket
 import ssl
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
@@ -336,14 +337,16 @@ def test_wrong_tokens_are_answered_429_in_the_end_and_good_ones_are_served(
     good, audit = _add(url), tmp_path / "audit"
     with running(url, "--audit", str(audit)) as process:
         place = process.address + state_path()
-        statuses = [_status(place, _bearer("x" * 43)) for _ in range(80)]
-        assert statuses[:60] == [401] * 60
-        assert statuses[-1] == 429
+        with ThreadPoolExecutor(16) as many:  # faster than room for more comes back, one a second
+            wrong = [many.submit(_status, place, _bearer("x" * 43)) for _ in range(160)]
+        statuses = Counter(each.result() for each in wrong)
+        assert set(statuses) == {401, 429}
+        assert statuses[401] >= 60
         assert _status(place, _bearer(good)) == 200
         assert process.stop() == 0
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
     refused = [line for line in lines if line["what"] == "refused"]
-    assert sum(line["count"] for line in refused) == 80
+    assert sum(line["count"] for line in refused) == 160
     assert {line["from"] for line in lines} == {"127.0.0.1"}
     (join,) = (line for line in lines if line["what"] == "join")
     assert (join["model"], join["agent"], join["status"]) == ("news", "phone", 200)
