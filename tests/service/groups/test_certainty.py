@@ -17,6 +17,7 @@ from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.statistics import Base
 from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.groups.certainty import fair
 from fedbandit.service.groups.membership import group_of
 from fedbandit.service.groups.resorting import summed
 from fedbandit.service.groups.shares import shares_kept
@@ -84,7 +85,7 @@ def test_what_liars_add_is_bounded_by_what_the_honest_saw(
     added = np.zeros((D, D))
     for n, each in enumerate(lies, start=groups):
         added = added + (kept[n].once @ each if n in kept else each)
-    part, room = len(lies) * share, max(ROOM, 1e-14 * float(np.trace(seen.sum(axis=0))))
+    part, room = len(lies) * share, max(ROOM, 4e-12 * float(np.trace(seen.sum(axis=0))))
     assert largest_ratio(added, room * one + honest.sum(axis=0)) <= 1.1 * part / (1.0 - part)
 
 
@@ -181,6 +182,40 @@ def test_one_agent_cannot_make_others_take_what_it_alone_claims_for_certain(
     assert width(fleet.knows(), hidden) > 0.5 * before
     assert width(fleet.knows(7), hidden) > 0.5 * before
     assert width(fleet.knows(20), hidden) < 0.05
+
+
+@pytest.mark.parametrize("d", [20, 60])
+def test_what_is_told_of_a_feature_is_what_an_agent_reads(d: int) -> None:
+    """Messages of lean have a bound for every feature that was seen: a liar makes up none."""
+    recipe, rng = fb.FSCLB.lean(dimension=d, **NEVER), np.random.default_rng(0)
+    fleet = Fleet(recipe)
+    for number in range(20):
+        agent = recipe.agent(0)
+        for arm in rng.standard_normal((40, d)) / np.sqrt(np.arange(1, d + 1)):
+            arm[-4:] = 0.0
+            agent.observe(arm / np.linalg.norm(arm), float(rng.standard_normal()))
+        upload = agent.receive(fb.Collect())
+        assert isinstance(upload, fb.Upload)
+        fleet.send(number, fb.Upload(0, upload.statistics))
+    fleet.send(20, claimed(recipe, np.sqrt(50.0) * np.eye(d)[-4:], 200))
+    assert all(fleet.server.base.reading.squared_widths(np.eye(d)[-4:]) < 0.05)
+    assert all(fleet.knows().reading.squared_widths(np.eye(d)[-4:]) > 0.95)
+
+
+def test_what_three_groups_have_seen_is_told_unless_somebody_is_doubted() -> None:
+    recipe = RECIPES["FedLinUCB"]
+    memory, server, one = recipe.parts.memory, recipe.server(), np.eye(D)
+    sent = [sum_of(memory, claimed(recipe, 5.0 * one[:5], 125).statistics) for _ in range(21)]
+    sent += [sum_of(memory, claimed(recipe, 5.0 * one, 150).statistics) for _ in range(3)]
+    merged = np.sum([each.square for each in sent], axis=0)
+    server.adopt(fb.Statistics(Gram(merged), np.zeros(D), 1), version=1)
+    known = []
+    for watched in (True, False):
+        found = fair(memory, server, sent, sent=sent, trusted=[False] * 24, watched=watched).told
+        assert found is not None
+        known.append(float(found[5, 5]))
+    assert known[0] == pytest.approx(1.0 + 75.0)
+    assert known[1] < 1.1
 
 
 @each_recipe

@@ -7,7 +7,7 @@ told, with
 
     C <= share (room I + sum of all C),    room = 0.02 ridge                                (1)
 
-in every direction (x^T C x for every x; room is 1e-14 of the trace of all G where that is more:
+in every direction (x^T C x for every x; room is 4e-12 of the trace of all G where that is more:
 their rounding). With k lying groups the sum L of their C is at most
 k share (room I + H + L), H the sum of the honest ones'. So, whatever they sent, they add no more
 than
@@ -23,6 +23,7 @@ alone see they know as much as if they were alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from fedbandit.service.groups.sums import SILENT, WHOLE, GroupSum, positive, sum
 
 _SHARES = 6.5  # of the average group's: what one may have of a direction
 _FEWEST = 16.0  # groups that there are taken to be, so that the first ones are not believed alone
+_WATCHED = 0.45  # the share of each of 24 groups that are watched, while nobody is doubted
 _TINY = 1e-300
 _STORED = 1e-6  # of all mass: what may be missing because sums are stored in float32
 
@@ -70,6 +72,16 @@ class Fair:
     bound: Array | None = None
     lost: float = 0.0
 
+    def inverse(self) -> Array | None:
+        """Return V^-1 (d x d) for few features; of many it would take too long."""
+        if self.told is None or len(self.told) > WHOLE:
+            return None
+        return np.asarray(np.linalg.inv(self.told))
+
+    def mean(self) -> float:
+        """Return the mean of the diagonal of V."""
+        return inf if self.told is None else float(self.told.diagonal().mean())
+
 
 def fair(
     memory: Memory,
@@ -78,17 +90,20 @@ def fair(
     *,
     sent: Sequence[GroupSum],
     trusted: Sequence[bool],
+    watched: bool = False,
 ) -> Fair:
     """Return what of the sums is told. ``trusted``: those that may have more than their share.
 
-    ``sent``: the sums before they were tempered. What was merged and is in none has the share of a
+    ``watched``: nobody is doubted, and shares are larger. ``sent``: the sums before they were
+    tempered. What was merged and is in none has the share of a
     group. Cost O(N d^2) while none has too much; O(N d^3), and for each of those that are cut again
     with each step. Raises LinAlgError where numbers are too large.
     """
     ridge, d, weight = memory.ridge, len(server.moment), weight_of(memory, server)
     if not sums:
         return Fair(server.theta, sums, {})
-    share = _SHARES / max(sum(one.mass > SILENT * ridge for one in sums), _FEWEST)
+    heard = sum(one.mass > SILENT * ridge for one in sums)
+    share = _WATCHED if watched else _SHARES / max(heard, _FEWEST)
     if d > WHOLE:
         return _of_many_features(sums, ridge=ridge, weight=weight, share=share, trusted=trusted)
     seen = np.array([one.of_v(weight) for one in sums])
@@ -107,9 +122,19 @@ def fair(
             left[place] = _shared(sums[place], part)
             moment = sums[place].moment - left[place].moment
             own[place] = Excess(seen[place] - told[place], moment)
-    certain = ridge * np.eye(d) + told.sum(axis=0)
+    certain = _v(told, ridge)
     lost = _lost(sums, own, told[: len(sums)])
     return Fair(_estimate(left, ridge), left, own, certain, bool(kept), *lost)
+
+
+def _v(told: Array, ridge: float) -> Array:
+    """Return the ridge and the sum of all that is told (N x d x d), without rounding below 0."""
+    total = told.sum(axis=0)
+    try:
+        np.linalg.cholesky(total + 0.5 * ridge * np.eye(len(total)))
+    except np.linalg.LinAlgError:
+        total = positive(total)
+    return np.asarray(total + ridge * np.eye(len(total)))
 
 
 def _shared(one: GroupSum, part: Share) -> GroupSum:
@@ -175,7 +200,7 @@ def _of_many_features(
         for place, one in enumerate(left)
         if one is not sums[place]
     }
-    certain = ridge * np.eye(told.shape[1]) + told.sum(axis=0)
+    certain = _v(told, ridge)
     lost = _lost(sums, own, told)
     return Fair(_estimate(left, ridge), left, own, certain, bool(own), *lost)
 

@@ -13,7 +13,7 @@ from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.contract import Memory
 from fedbandit.core.statistics import Rewards
 from fedbandit.service.groups.membership import WATCHED_FROM, group_at
-from fedbandit.service.groups.sums import SILENT, GroupSum, nothing, packed, sound, unpacked
+from fedbandit.service.groups.sums import SILENT, WHOLE, GroupSum, nothing, packed, sound, unpacked
 
 _TOGETHER = 16
 _HEAVY, _HEAVY_OF_FEW = 0.25, 4.0  # the share of all mass, and times the average, of a heavy one
@@ -86,7 +86,9 @@ class KeptSums:
         for key, data in stored.items():
             known = before.get(key)
             if known is None or known[0] != data:
-                known = data, nothing(self._memory).plus([sound(unpacked(data))])
+                total = unpacked(data)
+                total = sound(total) if len(total.moment) <= WHOLE else total
+                known = data, nothing(self._memory).plus([total])
             read[key] = known
         self._written = read
         self._kept = {key: Kept(total) for key, (_, total) in read.items()}

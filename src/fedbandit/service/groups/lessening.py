@@ -12,7 +12,8 @@ from fedbandit.core.server import Server
 from fedbandit.service.groups.certainty import Excess, Fair
 from fedbandit.service.groups.sums import positive
 
-_TINY = 1e-300
+_FAINT = 0.02  # of the ridge: more than one group can make up of a feature that nobody else has
+_TINY, _ROUNDING = 1e-300, 1e-14
 
 
 def is_told_anew(whole: Server, part: Fair) -> bool:
@@ -35,10 +36,10 @@ def lessened(memory: Any, summary: Any, part: Fair, own: Excess | None = None) -
     seen = seen if own is None else seen + own.matrix
     match summary:
         case Gram():
-            return Gram(positive(seen), summary.shed)
+            return Gram(_definite(positive(seen)), summary.shed)
         case LossyGram():
             kept, bound, lost = _lossy(memory, summary, seen, part)
-            return LossyGram(kept, bound, lost, summary.weight)
+            return LossyGram(_definite(kept), bound, lost, summary.weight)
         case LossyRows():
             kept, bound, lost = _lossy(memory, summary, seen, part)
             return LossyRows(_longest(kept, len(summary.rows))[0], bound, lost, summary.weight)
@@ -55,13 +56,27 @@ def _lossy(
 ) -> tuple[Array, Array, float]:
     """Return S^T S, bound and lost: bounds of groups are told as far as their diagonals are.
 
-    So a bound that a liar claims takes no rows of others away.
+    So a bound that a liar claims takes no rows of others away. Features of which next to nothing is
+    told were not seen: a message has a bound of about the ridge for every feature that was.
     """
+    seen_at_all = seen.diagonal() > _FAINT * memory.ridge
+    seen = np.where(np.outer(seen_at_all, seen_at_all), seen, 0.0)
     told = np.zeros(len(seen)) if part.bound is None else part.bound
     bound = np.clip(np.minimum(told, summary.bound), 0.0, np.maximum(seen.diagonal(), 0.0))
     lost = summary.lost * float(bound.sum()) / max(float(summary.bound.sum()), _TINY)
     lost = min(part.lost, float(bound.sum())) if memory.corrected else lost
     return positive((seen - np.diag(bound)) / summary.weight), bound, lost
+
+
+def _definite(matrix: Array) -> Array:
+    """Return the matrix, a hair more than semidefinite: agents refuse what is less by rounding.
+
+    Features of which there is no more than that are 0.
+    """
+    diagonal, hair = matrix.diagonal(), _ROUNDING * float(matrix.trace())
+    some = diagonal > hair
+    kept = np.where(np.outer(some, some), matrix, 0.0)
+    return np.asarray(kept + np.diag(np.where(some, hair, 0.0)))
 
 
 def _longest(matrix: Array, most: int) -> tuple[Array, float]:

@@ -8,9 +8,10 @@ the noise is found by groups: of what theta leaves of their squares, q, the mean
 
     w = min(1, Q / q, N / n),
 
-Q the sum of the q of all groups but the ``_FEW`` with most, N the same of their numbers n. A weight
+Q the sum of the q of all groups but the ``_FEW`` with most (but the one, where fewer than eight had
+a reward that is not 0), N the same of their numbers n. A weight
 leaves the mean of a group as it is: who has most of the rounds of an honest fleet is told as one of
-several. If at most ``_FEW`` groups lie, Q is at most the honest groups' sum, and N that of their
+several. If at most so many groups lie, Q is at most the honest groups' sum, and N that of their
 numbers: each liar adds at most as much as all honest ones have.
 
 The radius also falls with the number of directions that data has shown. One group that claims a
@@ -38,7 +39,7 @@ _OFF, _LITTLE = 1.5, 0.01  # a noise that is wrong by less, or by as much of r^2
 
 
 def noise_of(sums: Sequence[Rewards], *, explained: Array, trusted: Sequence[bool]) -> float | None:
-    """Return the mean square of the noise; None where too few groups had a reward that is not 0.
+    """Return the mean square of the noise; None where one group at most had a reward but 0.
 
     ``explained``: what theta explains of the squares of each group. ``trusted``: those that are
     not agents'.
@@ -46,16 +47,18 @@ def noise_of(sums: Sequence[Rewards], *, explained: Array, trusted: Sequence[boo
     counts = np.array([each.count for each in sums], dtype=np.float64)
     squares = np.array([each.squares for each in sums], dtype=np.float64)
     past = np.array(trusted, dtype=bool)
-    if (squares[~past] > 0.0).sum() < WATCHED_FROM:
+    some = int((squares[~past] > 0.0).sum())
+    if some <= 1:
         return None
+    few = _FEW if some >= WATCHED_FROM else 1
     left = np.maximum(squares - explained, 0.0)
-    weights = np.minimum(_weights(left, past), _weights(counts, past))
+    weights = np.minimum(_weights(left, past, few), _weights(counts, past, few))
     return float(weights @ left) / max(float(weights @ counts), 1.0)
 
 
-def _weights(values: Array, trusted: NDArray[np.bool_]) -> Array:
+def _weights(values: Array, trusted: NDArray[np.bool_], few: int) -> Array:
     """Return what of each value is no more than all but the largest few have together (N)."""
-    most = float(values[trusted].sum() + np.sort(values[~trusted])[:-_FEW].sum())
+    most = float(values[trusted].sum() + np.sort(values[~trusted])[:-few].sum())
     return np.where(trusted | (values <= most), 1.0, most / np.maximum(values, 1e-300))
 
 

@@ -32,7 +32,8 @@ _ROOM = 0.02  # of the ridge: what one group may claim of what nobody else has s
 _STEPS, _LOOKS = 40, 8
 _CUTS = 60  # of all groups together, with many features
 _APART = 1e-9  # of its own: what a feature that goes with no other has with others
-_ROUNDING, _TINY = 1e-14, 1e-300
+_ROUNDING = 4e-12  # of the trace of all G: what the door takes for rounding of one, and some more
+_TINY = 1e-300
 
 
 class Share(NamedTuple):
@@ -153,7 +154,7 @@ def coordinates_kept(held: Array, *, room: float, share: float, trusted: Sequenc
     theirs, room_for = held[~past], room + held[past].sum(axis=0)
     most = most_of(theirs, share=share, room=room_for)
     least = most_of(theirs, share=share / _SLACK, room=room_for)
-    return np.where((held > most) & ~past[:, None], least / np.maximum(held, _TINY), 1.0)
+    return np.where((held > most) & ~past[:, None], least / np.maximum(held, least), 1.0)
 
 
 def most_of(held: Array, *, share: float, room: Array) -> Array:

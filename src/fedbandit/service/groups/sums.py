@@ -37,7 +37,7 @@ WHOLE: Final = 128
 ROWS: Final = 64
 SILENT: Final = 1e-3
 """Of the ridge: who has sent no more mass has seen nothing."""
-_HEAVIEST = 1e6
+_HEAVIEST = 1e4
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +90,20 @@ class GroupSum:
         """Return the diagonal of that (d)."""
         return np.asarray(weight * (self.diagonal - self.spread) + self.diagonal_of_v)
 
-    def along(self, inverse: Array, weight: float) -> float:
-        """Return tr V^-1 G for that G, with V^-1 given. O(k d^2), or O(d^2)."""
+    def along(self, inverse: Array) -> float:
+        """Return tr V^-1 G, with V^-1 given. O(k d^2), or O(d^2)."""
+        return self._square_along(inverse) + float(inverse.diagonal() @ self.spread)
+
+    def along_in_v(self, inverse: Array, weight: float) -> float:
+        """Return the same for what it adds to V, with this weight of rows."""
         diagonal = float(inverse.diagonal() @ self.diagonal_of_v)
+        return weight * self._square_along(inverse) + diagonal
+
+    def _square_along(self, inverse: Array) -> float:
         found = 0.0 if self.matrix is None else float(np.vdot(inverse, self.matrix))
         if len(self.rows):
             found += float(np.vdot(self.rows @ inverse, self.rows))
-        return weight * found + diagonal
+        return found
 
     @cached_property
     def mass(self) -> float:
@@ -240,10 +247,8 @@ def unpacked(data: bytes) -> GroupSum:
 
 
 def sound(group: GroupSum) -> GroupSum:
-    """Return a sum that was stored, without the negative eigenvalues that rounding made. O(d^3)."""
-    if group.matrix is None or len(group.moment) > WHOLE:
-        return group
-    return replace(group, matrix=positive(group.matrix))
+    """Return a sum without the negative eigenvalues that rounding made. O(d^3)."""
+    return group if group.matrix is None else replace(group, matrix=positive(group.matrix))
 
 
 def tempered(sums: Sequence[GroupSum], *, ridge: float, trusted: Sequence[bool]) -> list[GroupSum]:

@@ -17,7 +17,8 @@ agents were told last goes on being told until there is time to weigh what was r
 
 *Watching.* Groups that are watched change nothing until it matters. Once ``WATCHED_FROM`` groups
 have sent something, agents are told the whole as it is, bit for bit, while no group has more than
-its share of a direction; else V without what is too much (``certainty``), and the estimate by that.
+its share of a direction, and the estimate hangs on none; else V without what is too much
+(``certainty``, ``leaning``), and the estimate by that.
 Groups are weighed like any for as long as one contradicts the others, or has far more mass than
 they (``KeptSums.heavy``). Sums of rewards are believed by group at all times (``rewards``).
 """
@@ -34,16 +35,18 @@ import numpy as np
 from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.memory.contract import Memory
-from fedbandit.core.parts.radius import Empirical
+from fedbandit.core.memory.summary import Sketch
+from fedbandit.core.parts.radius import Empirical, Evidence
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base, Rewards, Statistics
 from fedbandit.service.groups.certainty import Excess, Fair, fair, weight_of
 from fedbandit.service.groups.kept import KeptSums, is_past
+from fedbandit.service.groups.leaning import without_leaning
 from fedbandit.service.groups.lessening import is_told_anew, lessened
 from fedbandit.service.groups.membership import group_at, key_for
 from fedbandit.service.groups.rewards import believed, noise_for_fewer, noise_of, shown_by_several
-from fedbandit.service.groups.sums import WHOLE, GroupSum, sum_of, tempered
+from fedbandit.service.groups.sums import GroupSum, sound, sum_of, tempered
 from fedbandit.service.groups.telling import moment_for
 from fedbandit.service.groups.weighing import Weighed, weigh
 from fedbandit.service.storage.contract import Model
@@ -139,11 +142,11 @@ class WeighedGroups:
         if self._known is None:
             self._learned += piece.mass / self._told_mass
         else:
-            self._learned += piece.along(self._known, self._weight)
+            self._learned += piece.along_in_v(self._known, self._weight)
 
     def _is_small(self, pull: Array) -> bool:
         """Say whether a pull is small next to an honest group's; not before that is known."""
-        return bool(pull @ (pull / self._found.metric) <= _MOVED * self._found.typical)
+        return bool(pull @ self._found.inverse @ pull <= _MOVED * self._found.typical)
 
     def told(self, whole: Server) -> bytes:
         """Return what agents are told, see ``telling.as_told``; empty for the whole as it is."""
@@ -263,15 +266,15 @@ class WeighedGroups:
         sums = tempered(sent, ridge=ridge, trusted=past)
         try:
             with np.errstate(all="ignore"):  # what overflows is found, and is not told
-                part = self._fairly(whole, sums, sent, past)
                 alarmed = not self._watched or (self._sums.enough and bool(self._sums.heavy()))
                 if not alarmed:
                     found = weigh(sums, sent=sent, ridge=ridge, trusted=past)
                     alarmed = self._sums.enough and bool(found.doubted.any())
                     found = replace(found, theta=None)
+                part = self._fairly(whole, sums, sent, past, watched=not alarmed)
                 if alarmed:
                     found = weigh(part.sums, sent=sent, ridge=ridge, trusted=past)
-                known = _inverse(part.told)
+                known = part.inverse()
         except np.linalg.LinAlgError:
             _log.warning("numbers too large to weigh groups by; what was found before stands")
             return self._found
@@ -281,24 +284,43 @@ class WeighedGroups:
         told = np.minimum(1.0, _DISPUTED * found.weights).tolist()
         theirs = part.own if self._counts else {}
         self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in theirs.items()}
-        thetas = [self._at, part.theta] if found.theta is None else [self._at, found.theta]
         self._learned, self._weight = 0.0, weight_of(self._memory, whole)
-        self._told_mass = inf if part.told is None else float(part.told.diagonal().mean())
+        self._told_mass = part.mean()
         self._made = {}
-        self._noise = self._measured_noise(thetas)
-        if self._noise is not None:
-            self._noise = (sqrt(self._noise) + self._noise_for_fewer(whole, part, past)) ** 2
+        thetas = [self._at, part.theta] if found.theta is None else [self._at, found.theta]
+        before, self._noise = self._noise, self._measured_noise(thetas)
+        try:
+            with np.errstate(all="ignore"):
+                self._lean(whole, part, past)
+        except np.linalg.LinAlgError:
+            self._noise = before
         return found
 
-    def _noise_for_fewer(self, whole: Server, part: Fair, past: Sequence[bool]) -> float:
-        """Return the noise that stands for directions that only few groups have shown."""
+    def _lean(self, whole: Server, part: Fair, past: Sequence[bool]) -> None:
+        """Tell less of V where all hangs on one group, and more noise where few are shown."""
+        if self._watched and not self._sums.enough:
+            return
+        base, ridge = self._opened(whole), self._memory.ridge
+        if self._noise is not None:
+            shown = shown_by_several(part.sums, ridge=ridge, trusted=past)
+            seen, length = base.reading.shown_directions(ridge), float(np.linalg.norm(base.theta))
+            more = noise_for_fewer(told=seen, shown=shown, ridge=ridge, length=length)
+            self._noise = (sqrt(self._noise) + more) ** 2
+        if isinstance(whole.summary, Sketch):
+            return  # whose messages shed in all directions what they lack in one
+        rewards, known = self._rewards(whole, base.statistics, None), base.statistics
+        evidence = Evidence(base.theta, known.moment, known.count, rewards)
+        radius = self._recipe.parts.radius(base.reading, evidence)
+        theta = part.theta if self._found.theta is None else self._found.theta
+        weights = self._found.weights if self._alarmed else np.ones(len(part.sums))
+        self._fair = without_leaning(part, weights, theta, radius=radius, ridge=ridge, trusted=past)
+        self._counts, self._made = self._counts or self._fair.cut, {}
+
+    def _opened(self, whole: Server) -> Base:
+        """Return what an agent knows by what was found."""
         server = self._recipe.server()
         server.adopt(self._estimated(whole, None), version=whole.version)
-        told = Base(self._memory.opened(server.download().statistics), self._memory)
-        ridge, length = self._memory.ridge, float(np.linalg.norm(told.theta))
-        shown = shown_by_several(part.sums, ridge=ridge, trusted=past)
-        found = told.reading.shown_directions(ridge)
-        return noise_for_fewer(told=found, shown=shown, ridge=ridge, length=length)
+        return Base(self._memory.opened(server.download().statistics), self._memory)
 
     def _fairly(
         self,
@@ -306,13 +328,18 @@ class WeighedGroups:
         sums: Sequence[GroupSum],
         sent: Sequence[GroupSum],
         trusted: Sequence[bool],
+        *,
+        watched: bool,
     ) -> Fair:
-        """Return what of the sums is told; all of it where numbers are too large to say."""
+        """Return what of the sums is told. Where rounding keeps that from being found, without it.
+
+        An upload of many observations may be a matrix with eigenvalues below 0, by its rounding.
+        """
         try:
-            return fair(self._memory, whole, sums, sent=sent, trusted=trusted)
+            return fair(self._memory, whole, sums, sent=sent, trusted=trusted, watched=watched)
         except np.linalg.LinAlgError:
-            _log.warning("numbers too large to tell what share of a direction groups have")
-            return Fair(whole.theta, sums, {})
+            sums = [sound(each) for each in sums]
+            return fair(self._memory, whole, sums, sent=sent, trusted=trusted, watched=watched)
 
     def standing_out(self, whole: Server) -> list[StandsOut]:
         """Return the groups that contradict the others, or are the reason that they are weighed.
@@ -333,21 +360,14 @@ class WeighedGroups:
 
 def _with_moment(part: Server, moment: Array, whole: Server) -> Statistics:
     """Return what a server has, with another moment; the whole's where that is no number."""
-    sound = bool(np.isfinite(moment).all())
-    return replace(part.statistics, moment=moment) if sound else whole.statistics
-
-
-def _inverse(told: Array | None) -> Array | None:
-    """Return the inverse of V, of few features; of many it would take too long."""
-    if told is None or len(told) > WHOLE:
-        return None
-    return np.asarray(np.linalg.inv(told))
+    finite = bool(np.isfinite(moment).all())
+    return replace(part.statistics, moment=moment) if finite else whole.statistics
 
 
 def _unknown(memory: Memory) -> Weighed:
     """Return what is known of groups before they are weighed: whatever comes is not small."""
     none = np.ones(0)
-    return Weighed(None, none, none > 1.0, np.ones_like(memory.empty().moment))
+    return Weighed(None, none, none > 1.0, np.eye(len(memory.empty().moment)))
 
 
 def told_of(recipe: Recipe, whole: Server, stored: Mapping[int, bytes], *, watched: bool) -> bytes:

@@ -2,14 +2,17 @@
 
 A group g that sent G and b (``GroupSum``) is asked how well an estimate theta fits what it sent:
 
-    r = b - G theta,    v = r^T D^-1 r / scale,    scale = min(1, mass of g / median mass);
+    r = b - G theta,    v = r^T M^-1 r / scale,    scale = min(1, mass of g / median mass);
 
-mass excuses no lie, but for what was merged before a model had groups, which is not one agent's. D
-is the diagonal of the ridge and the sum of all G, each scaled to the median mass at most. For
-honest groups r is noise, whatever they have seen, so that their v are alike, and larger only for
-those that have seen more: these count as much as a typical one. Noise of mean square s makes a v of
+mass excuses no lie, but for what was merged before a model had groups, which is not one agent's. M
+is the ridge and the sum of all G, each scaled to the median mass at most. It is no more than the V
+that estimates are solved with: who has a v moves theta by sqrt(v scale) at most, as V measures
+lengths, whatever features go together. (By its diagonal alone, a lie along what few features have
+in common looked small.) For honest groups r is noise, whatever they have seen, so that their v are
+alike, and larger only for those that have seen more: these count as much as a typical one. Noise of
+mean square s makes a v of
 
-    e = s tr(D^-1 G) median mass / mass of g
+    e = s tr(M^-1 G) median mass / mass of g
 
 on average, of as much as the median group has seen. s is what theta leaves of the squares of the
 group's rewards; the mean of all groups' at least, so that those who had one of few rewards do not
@@ -58,7 +61,7 @@ _STEPS = 20
 _CENTRE_STEPS = 100  # few, unless liars are many
 _CLOSE = 1e-3  # relative to the length of theta: a step as short is the last
 _NEAR = 1e-2  # relative to the median v: at the centre, a step as short is the last
-_LEAST, _TINY, _ALIKE = 1e-6, 1e-300, 1e6
+_LEAST, _TINY, _ALIKE, _MOST = 1e-6, 1e-300, 1e6, 1e300
 _CG_STEPS = 60
 
 
@@ -66,14 +69,14 @@ _CG_STEPS = 60
 class Weighed:
     """The estimate to tell, None for the one from everything; and the weight of each group.
 
-    ``doubted`` says which groups contradict the others. ``metric``: D. ``typical``: the v of an
-    honest group; -1 where that cannot be told.
+    ``doubted`` says which groups contradict the others. ``inverse``: M^-1 (d x d). ``typical``: the
+    v of an honest group; -1 where that cannot be told.
     """
 
     theta: Array | None
     weights: Array
     doubted: NDArray[np.bool_]
-    metric: Array
+    inverse: Array
     typical: float = -1.0
 
 
@@ -93,9 +96,10 @@ def weigh(
     """
     if sum(each.mass > SILENT * ridge for each in sums) < FEWEST_GROUPS:
         full = np.ones(len(sums))
-        return Weighed(None, full, full > 1.0, np.ones(len(sums[0].moment) if sums else 1))
+        return Weighed(None, full, full > 1.0, np.eye(len(sums[0].moment) if sums else 1))
     nobody = [False] * len(sums)
-    groups = _Groups(sums, ridge=ridge, trusted=trusted or nobody)
+    masses = np.array([each.mass for each in sent or sums])
+    groups = _Groups(sums, ridge=ridge, trusted=trusted or nobody, sent=masses)
     misfits = groups.misfits(groups.pooled)
     centre, median = groups.centre(misfits)
     noise = groups.noise(centre, sent or sums)
@@ -109,7 +113,7 @@ def weigh(
     if trust.min() < 1.0:
         told = groups.settled(told, limits, trust)
         weights = trust * np.minimum(1.0, limits / _finite(groups.misfits(told), limits))
-    return Weighed(told, weights, doubted, groups.metric, groups.median(limits))
+    return Weighed(told, weights, doubted, groups.inverse, groups.median(limits))
 
 
 class _Groups:
@@ -120,25 +124,32 @@ class _Groups:
     way and what no sum has, does not count: a liar could make that what it likes.
     """
 
-    def __init__(self, sums: Sequence[GroupSum], *, ridge: float, trusted: Sequence[bool]) -> None:
+    def __init__(
+        self, sums: Sequence[GroupSum], *, ridge: float, trusted: Sequence[bool], sent: Array
+    ) -> None:
+        """Take the sums, and the mass of all that each group ``sent``, of which they are a part."""
         self._sums, self._ridge = sums, ridge
         held = np.maximum(np.array([each.diagonal for each in sums]), 0.0)
         mass = held.sum(axis=1) + _TINY
         self._speak = mass > SILENT * ridge
         self._mass, middle = mass, self.median(mass)
         self._owned = (held + _TINY) / (held + _TINY).sum(axis=0)
-        self.metric = ridge + np.minimum(1.0, middle / mass) @ held
         self._light = np.minimum(1.0, middle * (len(sums) / 2.0) / mass)
         most = np.where(trusted, np.inf, 1.0)
-        self._scale = np.clip(mass / middle, _LEAST, most)
+        some = np.maximum(mass / middle, np.minimum(1.0, sent / self.median(sent)))
+        self._scale = np.clip(some, _LEAST, most)
         self._more = np.maximum(1.0, mass / (middle * self._scale))
-        self._leverage = (held / self.metric).sum(axis=1) / (self._scale * self._more)
         self._moments = np.array([each.moment for each in sums])
         self._counts = np.array([each.count for each in sums], dtype=np.float64)
         self._dense = (
             np.array([each.square for each in sums]) if sums[0].matrix is not None else None
         )
         self._spread = np.array([each.spread for each in sums])
+        self._metric = self._sum(np.minimum(1.0, middle / mass)) + ridge * np.eye(held.shape[1])
+        self._half = np.linalg.inv(np.linalg.cholesky(self._metric))
+        self.inverse: Array = self._half.T @ self._half
+        seen = np.array([each.along(self.inverse) for each in sums])
+        self._leverage = seen / (self._scale * self._more)
         usual = self.median(self._counts)
         self._observations = float(np.minimum(self._counts, usual).sum())
         self._start: Array = np.zeros(self._moments.shape[1])
@@ -169,8 +180,17 @@ class _Groups:
     def misfits(self, theta: Array) -> Array:
         """Return v of each group at an estimate (N)."""
         residual = self._moments - self._explained(theta) - self._owned * (self._ridge * theta)
-        squares: Array = (residual * residual / self.metric).sum(axis=1)
+        squares = np.square(residual @ self._half.T).sum(axis=1)
         return np.asarray(np.maximum(squares / self._scale, _TINY))
+
+    def _sum(self, weights: Array) -> Array:
+        """Return the sum of w G (d x d)."""
+        if self._dense is None:
+            rows = np.vstack(
+                [sqrt(w) * each.rows for w, each in zip(weights, self._sums, strict=True)]
+            )
+            return np.asarray(rows.T @ rows + np.diag(weights @ self._spread))
+        return np.tensordot(weights, self._dense, 1) + np.diag(weights @ self._spread)
 
     def _explained(self, theta: Array) -> Array:
         """Return G theta of each group (N x d)."""
@@ -206,7 +226,7 @@ class _Groups:
             pull = np.sqrt(np.minimum(self._scale, 1.0) / (self._scale * least))
             before, theta = theta, self.solved(light * pull / pull.max())
             misfits, light, moved = self.misfits(theta), np.ones(1), theta - before
-            if not moved @ (self.metric * moved) > _NEAR * self.median(misfits):
+            if not moved @ self._metric @ moved > _NEAR * self.median(misfits):
                 break
         return theta, self.median(misfits) * n / (n - d)
 
@@ -234,16 +254,17 @@ class _Groups:
                 return total
 
             away = right - times(self._start)
-            return self._start + _conjugate_gradients(times, away, self.metric)
-        matrix = np.tensordot(weights, self._dense, 1)
-        matrix = matrix + np.diag(ridge + weights @ self._spread)
-        return np.asarray(np.linalg.solve(matrix, right))
+            return self._start + _conjugate_gradients(times, away, self.inverse)
+        return np.asarray(np.linalg.solve(self._sum(weights) + np.diag(ridge), right))
 
 
-def _conjugate_gradients(times: Callable[[Array], Array], right: Array, metric: Array) -> Array:
-    """Return y with A y = right, for a positive definite A given by its products."""
+def _conjugate_gradients(times: Callable[[Array], Array], right: Array, inverse: Array) -> Array:
+    """Return y with A y = right, for a positive definite A given by its products.
+
+    ``inverse``: about that of A, which saves steps.
+    """
     y, rest = np.zeros_like(right), right.copy()
-    scaled = rest / metric
+    scaled = inverse @ rest
     step, size = scaled.copy(), float(rest @ scaled)
     enough = 1e-8 * size
     for _ in range(_CG_STEPS):
@@ -255,7 +276,7 @@ def _conjugate_gradients(times: Callable[[Array], Array], right: Array, metric: 
             break
         length = size / curved
         y, rest = y + length * step, rest - length * product
-        scaled = rest / metric
+        scaled = inverse @ rest
         before, size = size, float(rest @ scaled)
         step = scaled + (size / before) * step
     return y
@@ -272,10 +293,13 @@ def _numbers_in(ratios: Array) -> float:
 
 
 def _finite(misfits: Array, limits: Array) -> Array:
-    """Return the v of groups; raise LinAlgError where they cannot be held against their limits."""
-    if not np.isfinite(misfits / limits).all():
+    """Return the v of groups, none so large that it cannot be held against its limit.
+
+    Raise LinAlgError where one is no number.
+    """
+    if not np.isfinite(misfits).all():
         raise np.linalg.LinAlgError("numbers too large to weigh groups by")
-    return misfits
+    return np.asarray(np.minimum(misfits, _MOST * limits))
 
 
 def _median(values: Array) -> float:
