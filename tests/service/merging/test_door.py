@@ -122,6 +122,37 @@ def refusal(recipe: fb.Recipe, statistics: fb.Statistics) -> str:
     return ""
 
 
+@pytest.mark.parametrize("tiny", [1e-150, 1e-305, 1e-308, 1e-313, 5e-324])
+@pytest.mark.parametrize("size", [0.0, 1.0, 99.0])
+@pytest.mark.parametrize("level", [0, 1, 255])
+def test_numbers_that_are_hardly_any_are_refused_by_name(
+    tiny: float, size: float, level: int
+) -> None:
+    """No moment is explained by them, and nothing overflows."""
+    d, recipe = 6, fb.FSCLB.lean(dimension=6, agents=2)
+    levels = np.full(d, level, np.uint8)
+    levels[0] = 255
+    told = Rewards(100, 0.0, 100.0)
+    for lost in (0.0, tiny / d, tiny, d * tiny):
+        summary = Fitted(np.zeros((0, d), np.int32), 1.0, levels, tiny, lost, 1.0)
+        statistics = fb.Statistics(summary, size * np.eye(d)[-1], 100, told)
+        field = refusal(recipe, statistics)
+        assert (field != "") if size else field in ("", "upload.summary.lost")
+    shed = fb.Sketch(np.zeros((0, d)), tiny, 4)
+    field = refusal(
+        fb.FSCLB(dimension=d, sketch_size=4, agents=2),
+        fb.Statistics(shed, size * np.eye(d)[-1], 100),
+    )
+    assert (field == "upload.moment") if size else (field == "")
+    gram = fb.Gram(tiny * np.eye(d))
+    for wire_form in ("float64", "float32", "int8"):
+        made = fb.FedLinUCB(dimension=d, agents=2, wire=wire_form)
+        sent = made.parts.memory.uploaded(
+            fb.Statistics(gram, size * np.eye(d)[-1], 100), made.server().base
+        )
+        assert not size or refusal(made, sent) != ""
+
+
 def test_a_matrix_that_is_not_symmetric_is_refused_for_that() -> None:
     served = Served(new_model("m", GRAM, limits=LIMITS)[0], GRAM)
     matrix = np.full((GRAM.dimension, GRAM.dimension), 0.1)

@@ -89,12 +89,13 @@ def _show_model(
             f"{each.received:,}",
             f"{each.known}",
             held_text(each.held, model.version),
-            when(each.seen),
+            when(each.seen) if each.seen else "-",
+            "quarantined" if each.quarantined else "",
         )
         for agent, each in sorted(agents.items())
     ]
     header = ("agent", "uploads", "observations", "share", "reward", "bytes", "lives", "holds")
-    show_table("Agents", (*header, "last seen"), rows)
+    show_table("Agents", (*header, "last seen", ""), rows)
 
 
 def identity(model: "Model", recipe: "Recipe") -> dict[str, object]:

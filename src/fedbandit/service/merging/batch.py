@@ -1,6 +1,7 @@
 """Batches of syncs: decoded, checked, then merged and committed together."""
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,7 @@ from fedbandit.service.validation.influence import restrained
 from fedbandit.service.validation.upload import check_recipe, check_sync
 
 _log = logging.getLogger("fedbandit.service")
+_QUIET = 1.0  # seconds between two lines
 
 
 class StoreMerger:
@@ -27,6 +29,7 @@ class StoreMerger:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._open: dict[str, tuple[Served, Committer]] = {}
+        self._said = -_QUIET
 
     def merge(self, ref: ModelRef, requests: Sequence[SyncRequest]) -> list[Outcome]:
         """Merge a batch durably and return the outcome of each sync.
@@ -36,7 +39,7 @@ class StoreMerger:
         """
         try:
             served, committer = self._opened(ref)
-            checked = [_checked(served, each) for each in requests]
+            checked = [self._checked(served, each) for each in requests]
             if any(isinstance(each, Refusal) for each in checked) and self._is_outdated(served):
                 self._open.pop(ref.model, None)  # refused by rules that were changed meanwhile
                 return self.merge(ref, requests)
@@ -65,23 +68,29 @@ class StoreMerger:
             known = self._open[ref.model] = served, Committer(self._store, served)
         return known
 
+    def _checked(self, served: Served, request: SyncRequest) -> CheckedSync | Refusal:
+        try:
+            sync = wire.decode_sync(
+                request.body,
+                dimension=served.recipe.dimension,
+                check_sender=partial(check_recipe, served),
+            )
+            check_sync(served, sync)
+            upload = restrained(served, sync.upload)
+            if upload is not sync.upload:
+                sync = replace(sync, upload=upload)
+        except InvalidMessage as error:
+            return refused(error)
+        except Refusal as refusal:
+            return refusal
+        except Exception as error:  # refuses this sync alone, not the whole batch
+            self._say(f"checking a sync failed: {type(error).__name__}")
+            return failed()
+        return CheckedSync(request.agent, sync, len(request.body), request.token)
 
-def _checked(served: Served, request: SyncRequest) -> CheckedSync | Refusal:
-    try:
-        sync = wire.decode_sync(
-            request.body,
-            dimension=served.recipe.dimension,
-            check_sender=partial(check_recipe, served),
-        )
-        check_sync(served, sync)
-        upload = restrained(served, sync.upload)
-        if upload is not sync.upload:
-            sync = replace(sync, upload=upload)
-    except InvalidMessage as error:
-        return refused(error)
-    except Refusal as refusal:
-        return refusal
-    except Exception as error:  # refuses this sync alone, not the whole batch
-        _log.error("checking a sync failed: %s", type(error).__name__)
-        return failed()
-    return CheckedSync(request.agent, sync, len(request.body), request.token)
+    def _say(self, words: str) -> None:
+        """Log it, but not as often as an agent likes."""
+        now = time.monotonic()
+        if now - self._said >= _QUIET:
+            self._said = now
+            _log.error("%s", words)

@@ -35,7 +35,7 @@ from fedbandit.core.kernels.rounding import ETA
 from fedbandit.core.memory.checking import check_sums
 from fedbandit.core.memory.lossy.fitted import Fitted
 from fedbandit.core.memory.lossy.memory import CARRIED
-from fedbandit.core.memory.lossy.summary import LossyRows
+from fedbandit.core.memory.lossy.summary import LossyRows, trace_bound
 from fedbandit.core.memory.narrow import Narrow
 from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.memory.triangle import EXACT, Triangle
@@ -63,6 +63,7 @@ from fedbandit.wire import Limits, Sync, check_shadow
 
 _PAIRED = 1e-10  # a tenth of what the core takes, so that sums do not creep beyond that
 _SINGLE = 1e-6  # for a moment that was rounded to float32
+_LARGEST_ROOT = 1e150
 _ROUND_OFF = 2.0**-53  # of one operation in float64
 _WORST_ROUND_OFF = 1e-9  # of the trace; more than that is not believed, whatever the count
 
@@ -181,9 +182,15 @@ def _check_explained(
     else:
         most += carried_allowance(served, statistics)
     if _is_rounded(summary):
-        most += _float32_allowance(weighed.length, weighed.mass, most, levels)
-    if not weighed.needed <= most**2:
+        trace = trace_bound(summary) if isinstance(summary, Fitted) else weighed.mass
+        most += _float32_allowance(weighed.length, trace, most, levels)
+    if not weighed.needed <= _square(most):
         raise _unexplained(f"{sqrt(weighed.needed):g}", most)
+
+
+def _square(most: float) -> float:
+    """Return a square that is finite: what takes more is explained by nothing."""
+    return min(most, _LARGEST_ROOT) ** 2
 
 
 def _float32_allowance(length: float, trace: float, most: float, levels: int) -> float:
@@ -210,8 +217,9 @@ def _check_rewards(rewards: Rewards, limits: Limits, loose: float) -> None:
     if not abs(rewards.total) <= n * most:
         expected = f"at most {n * most:g} in size: that many of the largest reward"
         raise misfit("upload.more.rewards", f"a sum of {rewards.total:g}", expected)
-    if not rewards.total**2 <= loose * n * rewards.squares <= loose * (n * most) ** 2:
-        expected = f"from the square of their mean times {n} to {n * most**2:g}"
+    squares, largest = loose * n * rewards.squares, n * most
+    if not rewards.total * rewards.total <= squares <= loose * largest * largest:
+        expected = f"from the square of their mean times {n} to {largest * most:g}"
         raise misfit("upload.more.rewards", f"a sum of squares of {rewards.squares:g}", expected)
 
 
@@ -283,12 +291,12 @@ def _check_matrix(statistics: Statistics, most: float, levels: int) -> None:
     rounding = (statistics.count + 4 * len(matrix) + 16) * _ROUND_OFF
     rounding = min(rounding, _WORST_ROUND_OFF)
     paired = _is_paired(matrix, levels)
-    if paired and is_explained(matrix, moment, most=most**2, slack=rounding):
+    if paired and is_explained(matrix, moment, most=_square(most), slack=rounding):
         return
     if not (paired and is_explained(matrix, np.zeros_like(moment), most=1.0, slack=rounding)):
         raise misfit(arms_field(statistics.summary), "an indefinite matrix", "a sum of x x^T")
     if _is_rounded(statistics.summary):
         length, trace = sqrt(float(moment @ moment)), float(matrix.trace())
         most += _float32_allowance(length, trace, most, levels)
-    if not is_explained(matrix, moment, most=most**2):
+    if not is_explained(matrix, moment, most=_square(most)):
         raise _unexplained("more", most)

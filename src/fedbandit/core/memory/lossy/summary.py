@@ -87,6 +87,11 @@ class Sent(Protocol):
         ...
 
 
+def trace_bound(summary: Sent) -> float:
+    """Return the trace of the bound A = w S^T S + diag(c) on X^T X."""
+    return summary.weight * float(np.vdot(summary.rows, summary.rows)) + float(summary.bound.sum())
+
+
 def explained_by(summary: Sent, y: Array, *, unseen: float, enough: float = 0.0) -> float:
     """Return y^T A^-1 y for the bound A = w S^T S + diag(c) on X^T X; inf where A has nothing.
 
@@ -94,7 +99,7 @@ def explained_by(summary: Sent, y: Array, *, unseen: float, enough: float = 0.0)
     Where a value without the rows, which is larger, is at most ``enough``, that one is returned.
     """
     rows, bound, weight = summary.rows, summary.bound, summary.weight
-    diagonal = bound + unseen * (weight * float(np.vdot(rows, rows)) + bound.sum())
+    diagonal = bound + unseen * trace_bound(summary)
     if not diagonal.all():
         return inf if y.any() else 0.0
     most = float(y @ (y / diagonal))
