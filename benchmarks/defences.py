@@ -91,15 +91,23 @@ class Median(Defence):
 class Weighed(Defence):
     """Sorts agents into groups by name, and weighs these: ``model create --groups 24``.
 
-    ``watched``: once one stands out, as models have it unless it is said otherwise.
+    ``watched``: once one stands out, as models have it unless it is said otherwise. Looks take no
+    time, unless there is a ``pace``: the seconds from one upload to the next, and those of a look.
     """
 
     def __init__(
-        self, recipe: fb.Recipe, groups: int, *, feared: bool = False, watched: bool = False
+        self,
+        recipe: fb.Recipe,
+        groups: int,
+        *,
+        feared: bool = False,
+        watched: bool = False,
+        pace: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         super().__init__(recipe)
-        self.number, self.feared = groups, feared
-        self.groups = WeighedGroups(recipe, watched=watched, clock=float)
+        self.number, self.feared, self.now = groups, feared, 0.0
+        self.pause, self.look = pace
+        self.groups = WeighedGroups(recipe, watched=watched, clock=self._clock)
         self.sent: list[tuple[int, fb.Statistics]] = []
         self.told = b""
 
@@ -118,9 +126,16 @@ class Weighed(Defence):
         if self.feared:
             self.sent.append(sent)
         super().merge(agent, upload)
+        self.now += self.pause
         self.groups.absorb([sent], 0.0)
+        found = self.groups._found
         self.told = self.groups.told(self.server)
+        if self.groups._found is not found:
+            self.groups._time.saved -= self.look
         return True
+
+    def _clock(self) -> float:
+        return self.now
 
     def _group(self, agent: int) -> int:
         return key_of(self.number, group_of(0.5, self.number, f"agent-{agent}"))
@@ -169,10 +184,11 @@ def passed(served: Served, upload: fb.Upload) -> fb.Upload:
     return restrained(served, upload)
 
 
-def recipes(d: int, agents: int) -> dict[str, fb.Recipe]:
-    """Return the recipes that a coordinator serves."""
+def recipes(d: int, agents: int, *, rows: int | None = None) -> dict[str, fb.Recipe]:
+    """Return the recipes that a coordinator serves; ``rows`` of FSCLB, 0.4 d unless given."""
+    size = max(2, round(0.4 * d)) if rows is None else rows + 1
     return {
-        "FSCLB": fb.FSCLB(dimension=d, sketch_size=max(2, round(0.4 * d)), agents=agents),
+        "FSCLB": fb.FSCLB(dimension=d, sketch_size=size, agents=agents),
         "lean": fb.FSCLB.lean(dimension=d, agents=agents),
         "FedLinUCB": fb.FedLinUCB(dimension=d, agents=agents),
     }

@@ -10,6 +10,16 @@ which one agent of 50 or more of them lie from ``--start`` on:
   the three best ones pay -1.5.
 - *new*: the same, and an arm that pays in 80 % of cases appears after a third of the run. The liar
   has always tried it, and says that it pays 0.2.
+- *doubt*: the same, but the new arm pays in half of the cases, and the liar waits until others have
+  tried it a few times. Then it says that it paid nothing, half as often as all have tried it, which
+  it reads off V: no more than chance explains, so that it is not found out.
+- *whisper*: the same, but the liar, from the first ``--start`` of the run on, takes ``--level`` of
+  the bonus of the new arm, beta and V being those that it is told: some ten observations.
+- *tiny*: ten arms with a feature each; the best, which pays in 80 % of cases, appears after a third
+  of the run. One upload says that tiny arms of all features that nobody had tried paid -1.
+- *flip*: fresh arms, noise 0.1. The liar says in turns that theta is the opposite of what it is,
+  and takes that back, to be told while nobody looks; see it with ``watched-24-slow``: 36 uploads a
+  second, a look takes 4 ms.
 - *items*: items with a feature each, of which an agent sees some, each seen by ``--see`` agents;
   noise 0.1. Nobody lies: it shows what groups cost where agents share little.
 
@@ -31,12 +41,16 @@ from fedbandit.core.memory.lossy.fitted import fitted
 from fedbandit.core.memory.lossy.summary import nothing_lost
 from fedbandit.core.memory.narrow import short_vector
 from fedbandit.core.memory.summary import Gram, Sketch
+from fedbandit.core.parts.radius import Evidence
 from fedbandit.core.statistics import Base, Rewards
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.models.model import Served, new_model
 
 Offer = tuple[Array, Array]  # arms, and what they pay on average
 _LONGEST = 1.3
+_TRIED = 2.0  # how well an arm is known before a liar speaks against it
+_NEW = {"new": 0.8, "doubt": 0.5, "whisper": 0.5, "tiny": 0.8}  # what an arm pays that appears
+_WEIGHT = 0.005  # of the ridge, of all tiny arms of a feature
 _GROWN = 1.05  # a narrow lie is told anew once V has grown by so much
 
 
@@ -51,6 +65,7 @@ class Setting:
     start: float
     pull: float
     see: int
+    level: float
 
 
 class World:
@@ -58,13 +73,17 @@ class World:
 
     def __init__(self, setting: Setting, seed: int) -> None:
         self.setting, rng, d = setting, np.random.default_rng(seed), setting.dimension
-        self.chance, self.clicks = np.random.default_rng(seed + 1000), setting.kind != "items"
+        self.chance = np.random.default_rng(seed + 1000)
+        self.clicks = setting.kind not in ("items", "flip")
         match setting.kind:
             case "narrow":
                 theta = rng.standard_normal(d)
                 drawn = self._raw(rng, 1000)
                 theta = 0.1 * (theta - theta.mean()) / np.std(drawn @ (theta - theta.mean()))
                 self.theta = theta + 0.3 / drawn.sum(axis=1).mean()
+            case "flip":
+                self.theta = rng.standard_normal(d)
+                self.theta /= np.linalg.norm(self.theta)
             case "items":
                 self.theta = rng.uniform(0.0, 1.0, d)
                 seen = [rng.choice(setting.agents, setting.see, replace=False) for _ in range(d)]
@@ -73,10 +92,10 @@ class World:
                     for agent in range(setting.agents)
                 ]
             case _:
-                arms = rng.standard_normal((10, d))
+                arms = np.eye(d)[:10] if setting.kind == "tiny" else rng.standard_normal((10, d))
                 self.arms = arms / np.linalg.norm(arms, axis=1, keepdims=True)
                 self.pays = rng.uniform(0.1, 0.4, 10)
-                self.pays[0] = 0.8 if setting.kind == "new" else self.pays[0]
+                self.pays[0] = _NEW.get(setting.kind, self.pays[0])
 
     def _raw(self, rng: np.random.Generator, count: int) -> Array:
         d = self.setting.dimension
@@ -88,10 +107,14 @@ class World:
             case "narrow":
                 arms = self._raw(self.chance, 20)
                 return arms, np.clip(arms @ self.theta, 0.0, 1.0)
+            case "flip":
+                arms = self.chance.standard_normal((20, self.setting.dimension))
+                arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+                return arms, arms @ self.theta
             case "items":
                 some = self.chance.permutation(self.items[agent] or [0])[:10]
                 return np.eye(self.setting.dimension)[some], self.theta[some]
-        late = 1 if self.setting.kind == "new" and t < self.setting.rounds // 3 else 0
+        late = 1 if self.setting.kind in _NEW and t < self.setting.rounds // 3 else 0
         return self.arms[late:], self.pays[late:]
 
     def paid(self, mean: float) -> float:
@@ -111,8 +134,17 @@ class Liar:
 
     def lie(self, told: fb.Download, usual: float) -> fb.Upload | None:
         """Return a lie, of about as many observations as others send (``usual``)."""
-        if self.world.setting.kind == "narrow":
-            return self._narrow(told)
+        match self.world.setting.kind:
+            case "narrow":
+                return self._narrow(told)
+            case "doubt":
+                return self._doubt(told)
+            case "whisper":
+                return self._whisper(told)
+            case "tiny":
+                return self._tiny(told)
+            case "flip":
+                return self._flip(told)
         self.waited += 1
         if self.waited < usual:
             return None
@@ -125,6 +157,55 @@ class Liar:
     def _claimed(self, arms: Array, count: int, paid: float) -> fb.Upload:
         matrix, moment = count / len(arms) * arms.T @ arms, count / len(arms) * paid * arms.sum(0)
         return self._upload(matrix, moment, count, count * paid * paid)
+
+    def _doubt(self, told: fb.Download) -> fb.Upload | None:
+        base = Base(self._opened(told), self.recipe.parts.memory)
+        arm, ridge = self.world.arms[:1], self.recipe.parts.memory.ridge
+        tried = 1.0 / float(base.reading.squared_widths(arm)[0]) - ridge
+        count = int(max(2.0, 0.5 * tried) - self.last)
+        if tried < _TRIED or count < 1:
+            return None
+        self.last += count
+        return self._claimed(arm, count, 0.0)
+
+    def _whisper(self, told: fb.Download) -> fb.Upload | None:
+        opened, arm = self._opened(told), self.world.arms[:1]
+        base = Base(opened, self.recipe.parts.memory)
+        evidence = Evidence(base.theta, opened.moment, opened.count, opened.rewards)
+        radius = self.recipe.parts.radius(base.reading, evidence)
+        width = float(np.sqrt(base.reading.squared_widths(arm)[0]))
+        more = self.world.setting.level * radius / width - self.last
+        if not opened.count or more < 0.05 * (more + self.last):
+            return None
+        self.last, count = self.last + more, int(np.ceil(more))
+        size = more / count
+        matrix, moment = count * size * size * arm.T @ arm, -more * arm[0]
+        return self._upload(matrix, 0.999 * moment, count, float(count))
+
+    def _tiny(self, told: fb.Download) -> fb.Upload | None:
+        memory, one = self.recipe.parts.memory, np.eye(self.recipe.dimension)
+        base = Base(self._opened(told), memory)
+        unseen = np.flatnonzero(base.reading.squared_widths(one) > 0.98 / memory.ridge)[:9]
+        if self.last or not base.statistics.count or not len(unseen):
+            return None
+        self.last, each = 1.0, 1000 // len(unseen)
+        diagonal = np.zeros(self.recipe.dimension)
+        diagonal[unseen] = _WEIGHT
+        count, moment = each * len(unseen), -0.999 * np.sqrt(each * diagonal)
+        return self._upload(np.diag(diagonal), moment, count, float(count))
+
+    def _flip(self, told: fb.Download) -> fb.Upload | None:
+        base, u = Base(self._opened(told), self.recipe.parts.memory), self.world.theta
+        if not base.statistics.count:
+            return None
+        self.waited, count = self.waited + 1, 10_000
+        if self.waited % 2:  # small arms weigh little, and move theta to its opposite
+            self.last = 2.0 / float(base.reading.squared_widths(u[None])[0])
+        weight = 1.3 * (self.last / 1.5) ** 2 / count
+        turn = self.last if self.waited % 2 else -self.last
+        longest = 0.999 * 1.5 * np.sqrt(weight * count)
+        moment = float(np.clip(weight - turn, -longest, longest)) * u
+        return self._upload(weight * np.outer(u, u), moment, count, 0.99 * count * 1.5**2)
 
     def _narrow(self, told: fb.Download) -> fb.Upload | None:
         d, base = self.recipe.dimension, Base(self._opened(told), self.recipe.parts.memory)
@@ -218,14 +299,15 @@ def _defence(name: str) -> Callable[[fb.Recipe], Defence]:
     """Return a defence by its name: none, watched or weighed, and the number of groups."""
     if name == "none":
         return Defence
-    how, groups = name.split("-")
-    return lambda recipe: Weighed(recipe, int(groups), watched=how == "watched")
+    how, groups, *slow = name.split("-")
+    pace = (1 / 36, 0.004) if slow else (0.0, 0.0)
+    return lambda recipe: Weighed(recipe, int(groups), watched=how == "watched", pace=pace)
 
 
 def lines(setting: Setting, given: argparse.Namespace) -> Iterator[str]:
     """Yield a line for each recipe."""
     crowds = [0] if setting.kind == "items" else [0, given.liars]
-    for name, recipe in recipes(setting.dimension, setting.agents).items():
+    for name, recipe in recipes(setting.dimension, setting.agents, rows=given.rows).items():
         if name not in given.recipes.split(","):
             continue
         shown = []
@@ -248,7 +330,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kind", choices=("narrow", "hide", "new", "items"))
+    parser.add_argument("kind", choices=("items", "narrow", "hide", "flip", *_NEW))
     parser.add_argument("--dimension", type=int, default=20)
     parser.add_argument("--agents", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=5_000)
@@ -256,13 +338,14 @@ def main() -> None:
     parser.add_argument("--liars", type=int, default=1)
     parser.add_argument("--start", type=float, default=0.1, help="when lies begin, of the run")
     parser.add_argument("--pull", type=float, default=15.0, help="of a narrow lie")
+    parser.add_argument("--level", type=float, default=0.35, help="of the bonus, of a whisper")
     parser.add_argument("--see", type=int, default=8, help="agents that see an item")
+    parser.add_argument("--rows", type=int, help="of FSCLB's sketches; 0.4 of the features")
     parser.add_argument("--recipes", default=",".join(recipes(2, 2)))
     parser.add_argument("--defences", default="none,watched-24")
     given = parser.parse_args()
-    setting = Setting(
-        given.kind, given.dimension, given.agents, given.rounds, given.start, given.pull, given.see
-    )
+    shape = given.dimension, given.agents, given.rounds
+    setting = Setting(given.kind, *shape, given.start, given.pull, given.see, given.level)
     for line in lines(setting, given):
         print(line, flush=True)
 

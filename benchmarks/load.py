@@ -55,6 +55,7 @@ from fedbandit.web.gate import serve_behind
 from fedbandit.web.listening import listen
 
 DIMENSION, SKETCH, REGISTERED = 100, 40, 10_000
+UPLOADS = 257  # a prime, so that no agent sends the same again and again, whose noise would add up
 RECIPE = fb.FSCLB(dimension=DIMENSION, sketch_size=SKETCH, agents=100)
 THETA = np.random.default_rng(99).standard_normal(DIMENSION) / np.sqrt(DIMENSION)
 TARGET = 0.40  # of the echo's throughput
@@ -112,7 +113,9 @@ class Load:
     agents: list[Agent]
     senders: int
     bodies: list[bytes] = field(
-        default_factory=lambda: sync_bodies([upload(s) for s in range(8)], wire.fingerprint(RECIPE))
+        default_factory=lambda: sync_bodies(
+            [upload(seed) for seed in range(UPLOADS)], wire.fingerprint(RECIPE)
+        )
     )
 
     def on(self, server: Serving, seconds: float) -> Measured:

@@ -170,6 +170,23 @@ def test_an_agent_in_quarantine_that_asks_in_a_loop_is_not_merged_for(
     store.close()
 
 
+@pytest.mark.parametrize(("seconds", "status"), [(0.0, 200), (60.0, 403)])
+def test_copies_of_an_agent_in_quarantine_are_answered_once_in_a_while(
+    sqlite_url: StoreUrl, seconds: float, status: int
+) -> None:
+    """The first says that it was merged; the next are refused without a look."""
+    url = sqlite_url()
+    made(url, NO_QUOTAS)
+    store = open_store(url)
+    with client_of(url, replace(OPEN, remember_seconds=seconds)) as client:
+        post(client, sync_for(RECIPE, 1))
+        with store.lock("news") as locked:
+            quarantine(locked, "phone")
+        assert tried(client, sync_for(RECIPE, 1))[0] == 200
+        assert tried(client, sync_for(RECIPE, 1))[0] == status
+    store.close()
+
+
 def test_the_time_is_told_by_the_process_that_merges_too() -> None:
     refusal = pickle.loads(pickle.dumps(over_quota(Exceeded("why", 77))))
     assert refusal.response().headers["Retry-After"] == "77"

@@ -36,6 +36,7 @@ from fedbandit.service.refusal import (
     Refusal,
     not_now,
     other_format,
+    quarantined,
     too_many,
     unauthorised,
 )
@@ -170,7 +171,8 @@ class Coordinator:
 
         ``token`` is the digest that ``admit`` returned; it is looked up again in the transaction.
         An agent over its quota, or in quarantine, that comes again within ``remember_seconds`` is
-        not merged for at all: asking in a loop costs the others little.
+        not merged for at all, nor are copies of one in quarantine answered as often: asking in a
+        loop costs the others little.
         """
         ref = ModelRef(served.model.name, served.model.incarnation)
         until, held_back = self._held_back.get((ref, agent), (0.0, None))
@@ -190,6 +192,8 @@ class Coordinator:
             raise self._store_away("written", error) from error
         if answer.merged:
             self._store_back("written")
+        if answer.quarantined:
+            self._hold_back((ref, agent), quarantined())
         if answer.due:
             self._relays.pass_on(ref.model)
         return answer

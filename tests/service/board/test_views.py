@@ -120,8 +120,12 @@ def test_model_show_tells_what_the_board_shows(
     with client_of(url) as client:
         post(client, sync_for(recipe, 1), agent="early")
         post(client, sync_for(recipe, 2), agent="late")
+    main(["agent", "quarantine", "news", "stranger", "--store", url])  # was never there
     main(["model", "show", "news", "--store", url])
     told = capsys.readouterr().out
+    assert told.splitlines()[-1].split()[:2] == ["stranger", "0"]
+    assert told.splitlines()[-1].endswith("quarantined")
+    assert "1970" not in told
     for words in (
         "average reward: no agent told of rewards yet",
         "theta moved by",

@@ -8,6 +8,7 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.parts.radius import Evidence
 from fedbandit.core.statistics import Base
 from fedbandit.service.board.views import model_view
@@ -24,7 +25,7 @@ from tests.service.running import client_of, post, state_path
 
 D, GROUPS = 6, 12
 RECIPES = {
-    "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=20, alpha=1e9),
+    "FSCLB": fb.FSCLB(dimension=D, sketch_size=4, agents=20, alpha=1e9, radius=1.0),
     "FedLinUCB": fb.FedLinUCB(dimension=D, agents=20, alpha=1e9),
     "lean": fb.FSCLB.lean(dimension=D, agents=20, alpha=1e9),
 }
@@ -150,6 +151,15 @@ class Fleet:
 
     def send(self, group: int, upload: fb.Upload) -> dict[int, bytes]:
         return self.send_to(key_of(24, group), upload)
+
+    def observed(self, group: int, arms: Array, rewards: Array) -> None:
+        """Let a group send what an agent observed."""
+        agent = self.recipe.agent(0)
+        for arm, reward in zip(arms, rewards, strict=True):
+            agent.observe(arm, float(reward))
+        upload = agent.receive(fb.Collect())
+        assert isinstance(upload, fb.Upload)
+        self.send(group, fb.Upload(0, upload.statistics))
 
     def send_to(self, key: int, upload: fb.Upload) -> dict[int, bytes]:
         merge(self.recipe, self.server, [upload])

@@ -19,7 +19,6 @@ from fedbandit.core.statistics import Base
 from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.groups.certainty import fair
 from fedbandit.service.groups.membership import group_of
-from fedbandit.service.groups.resorting import summed
 from fedbandit.service.groups.shares import shares_kept
 from fedbandit.service.groups.sums import sum_of
 from fedbandit.service.groups.telling import as_told
@@ -28,6 +27,7 @@ from fedbandit.service.merging.commit import CheckedSync, Committer
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer
 from fedbandit.service.models.model import Served, new_model
+from fedbandit.service.models.resorting import summed
 from fedbandit.service.storage.opening import open_store
 
 D, ROOM = 6, 0.02
@@ -348,7 +348,7 @@ def test_while_there_is_no_time_to_weigh_what_came_since_is_not_told(
     for n in range(20):
         fleet.send(n, seen(recipe, n, but=2))
         now[0] += 100.0
-    fleet.groups._saved = -5.0  # as after a weighing that took long
+    fleet.groups._time.saved = -5.0  # as after a weighing that took long
     before = width(fleet.knows(), x)
     fleet.send(3, claimed(recipe, 20.0 * x[None], 400))
     assert width(fleet.knows(), x) > 0.5 * before  # not yet

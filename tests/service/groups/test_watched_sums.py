@@ -16,6 +16,7 @@ from fedbandit.service.groups.rewards import believed, noise_for_fewer, noise_of
 from fedbandit.service.groups.sums import GroupSum, nothing, sum_of, tempered
 from fedbandit.service.groups.telling import as_told
 from fedbandit.service.groups.weighed import WeighedGroups
+from fedbandit.wire import encode
 from tests.service.groups.fleet import RECIPES, THETA, D, Fleet, each_recipe, fakes, lie, observed
 
 
@@ -171,14 +172,6 @@ def test_who_alone_sees_a_feature_is_told_it_whatever_another_says_of_it(
     fleet, own = Fleet(recipe, watched=mode, honest=0), np.eye(D)[5]
     theta = np.append(rng.standard_normal(5) / 4.0, 0.7)
 
-    def send(group: int, arms: Array, rewards: Array) -> None:
-        agent = recipe.agent(0)
-        for arm, paid in zip(arms, rewards, strict=True):
-            agent.observe(arm, float(paid))
-        upload = agent.receive(fb.Collect())
-        assert isinstance(upload, fb.Upload)
-        fleet.send(group, fb.Upload(0, upload.statistics))
-
     def others(count: int) -> Array:
         arms = rng.standard_normal((count, D)) * (np.arange(D) < 5)
         return np.asarray(arms / np.linalg.norm(arms, axis=1, keepdims=True))
@@ -186,11 +179,11 @@ def test_who_alone_sees_a_feature_is_told_it_whatever_another_says_of_it(
     def paid(arms: Array) -> Array:
         return np.asarray(arms @ theta + 0.05 * rng.standard_normal(len(arms)))
 
-    send(0, np.tile(own, (60, 1)), paid(np.tile(own, (60, 1))))
+    fleet.observed(0, np.tile(own, (60, 1)), paid(np.tile(own, (60, 1))))
     for number in range(1, 16):
-        send(number, some := others(60), paid(some))
+        fleet.observed(number, some := others(60), paid(some))
     lies = np.vstack([some := others(60), np.tile(own, (12, 1))])
-    send(23, lies, np.append(paid(some), -np.ones(12)))
+    fleet.observed(23, lies, np.append(paid(some), -np.ones(12)))
     key = key_of(24, 0)
     named = [each.key for each in fleet.groups.standing_out(fleet.server) if each.contradicts]
     assert key not in named
@@ -228,6 +221,21 @@ def test_what_restarts_hide_of_a_lone_sender_is_nothing(recipe: fb.Recipe) -> No
         fleet.send(number % 12, observed(recipe, number))
     assert fleet.told
     assert np.linalg.norm(fleet.knows().theta - THETA) < 0.4 * np.linalg.norm(THETA)
+
+
+@each_recipe
+def test_what_was_just_told_is_not_read_again_and_is_the_same(recipe: fb.Recipe) -> None:
+    """Bit for bit as from its bytes; of bytes from a store, the state is not known."""
+    fleet = Fleet(recipe, watched=True)
+    fleet.send(3, lie(recipe))
+    for told in (fleet.told, fleet.groups.told_to(fleet.server, key_of(24, 3))):
+        read = as_told(recipe, fleet.server, told)
+        server, state = fleet.groups.opened(fleet.server, told)
+        assert encode(server.download()) == encode(read.download())
+        assert state in (None, told)
+        assert fleet.groups.opened(fleet.server, bytes(bytearray(told)))[1] is None
+    assert state == encode(server.whole())  # of the last
+    assert fleet.groups.opened(fleet.server, b"") == (fleet.server, None)
 
 
 class Clock:
@@ -273,6 +281,29 @@ def test_a_coordinator_that_shares_a_model_tells_what_the_other_found_and_is_not
         other.absorb([(key_of(24, 5), second.statistics)], 0.0)
         clock.now += 10.0
     assert other.told(server)
+
+
+@each_recipe
+def test_a_lie_that_is_taken_back_before_anybody_looks_is_told_to_nobody(recipe: fb.Recipe) -> None:
+    """Looks cost time that is not there: what came since the last one is not told."""
+    clock = Clock()
+    fleet = Fleet(recipe, watched=True, honest=36, clock=clock)
+    clock.now += 1000.0
+    fleet.send(4, observed(recipe, 99))
+    at = fleet.knows().theta
+    fleet.groups._time.saved = -0.5  # as after looks that took long
+    for _ in range(3):
+        fleet.send(3, lie(recipe))
+        assert fleet.server.theta @ THETA < 0.5 * at @ THETA
+        assert np.linalg.norm(fleet.knows().theta - at) < 0.05
+    other = WeighedGroups(recipe, watched=True, clock=clock)
+    known = as_told(recipe, fleet.server, fleet.told).statistics
+    other.read(fleet.stored, 0.0, known, fleet.server.statistics)
+    other._time.saved = -0.5  # neither does another coordinator
+    assert np.allclose(as_told(recipe, fleet.server, other.told(fleet.server)).theta, at, atol=0.05)
+    clock.now += 1000.0
+    fleet.send(5, observed(recipe, 98))
+    assert np.linalg.norm(fleet.knows().theta - THETA) < 0.4 * np.linalg.norm(THETA)
 
 
 @pytest.mark.parametrize("key", [key_of(24, 3), key_of(1, 0)])

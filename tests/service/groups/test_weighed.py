@@ -15,13 +15,13 @@ from fedbandit.service.board.views import model_view
 from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.groups.kept import KeptSums
-from fedbandit.service.groups.resorting import summed, sums_of_states
 from fedbandit.service.groups.sums import sum_of, unpacked
 from fedbandit.service.groups.weighed import WeighedGroups
 from fedbandit.service.metrics import measured
 from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive
 from fedbandit.service.models.model import new_model
+from fedbandit.service.models.resorting import summed, sums_of_states
 from fedbandit.service.relay.upstream import begin
 from fedbandit.service.storage.opening import open_store
 from fedbandit.service.storage.rules import read_rules, written_rules

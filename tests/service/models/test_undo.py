@@ -255,6 +255,19 @@ def test_of_an_agent_in_quarantine_nothing_is_merged_until_it_is_released() -> N
     check_holds_just(model, [("a", 1), ("a", 2)])
 
 
+def test_copies_are_answered_with_the_same_bytes_until_something_changes() -> None:
+    model = Model(RECIPES["FedLinUCB"], History())
+    model.send("a", 1)
+    first, second = model.send("a", 1), model.send("a", 1)
+    assert isinstance(first, Answer)
+    assert isinstance(second, Answer)
+    assert second.download is first.download
+    model.send("b", 1)
+    third = model.send("a", 1)
+    assert isinstance(third, Answer)
+    assert third.download != first.download
+
+
 def test_a_file_brings_parts_along() -> None:
     model = Model(RECIPES["lean"], OFTEN)
     for sequence in range(1, 12):

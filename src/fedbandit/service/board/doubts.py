@@ -1,12 +1,12 @@
 """Groups of agents that stand out, so that what they sent counts less (``groups.weighed``)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
-from fedbandit.service.groups.membership import group_at
-from fedbandit.service.groups.weighed import agents_standing_out
+from fedbandit.service.groups.membership import group_at, key_for
+from fedbandit.service.groups.weighed import StandsOut, WeighedGroups
 from fedbandit.service.storage.contract import Model, Store
 
 _NAMED = 20
@@ -29,6 +29,29 @@ def doubts_view(
         }
         for each, names in found
     ]
+
+
+def agents_standing_out(
+    recipe: Recipe, model: Model, whole: Server, stored: Mapping[int, bytes], agents: Iterable[str]
+) -> list[tuple[StandsOut, list[str]]]:
+    """Return the groups that stand out, the least weight first, each with its agents.
+
+    No agents for what was merged without groups.
+    """
+    groups = WeighedGroups(recipe, watched=model.watched)
+    groups.read(stored)
+    found, names = groups.standing_out(whole), sorted(agents)
+
+    def members(key: int) -> list[str]:
+        many, number = group_at(key)
+        theirs = [] if many == 1 else names
+        return [
+            name
+            for name in theirs
+            if group_at(key_for(model.created, many, name)) == (many, number)
+        ]
+
+    return [(each, members(each.key)) for each in sorted(found, key=lambda each: each.weight)]
 
 
 def doubts_sentences(doubted: Iterable[dict[str, Any]]) -> list[str]:

@@ -39,6 +39,7 @@ _SHARES = 6.5  # of the average group's: what one may have of a direction
 _FEWEST = 16.0  # groups that there are taken to be, so that the first ones are not believed alone
 _WATCHED = 0.45  # the share of each of 24 groups that are watched, while nobody is doubted
 _TINY = 1e-300
+_HARDLY = 1e-12  # of what is told of a feature: a bound that says so little is not told
 _STORED = 1e-6  # of all mass: what may be missing because sums are stored in float32
 
 
@@ -174,7 +175,9 @@ def _lost(sums: Sequence[GroupSum], own: Mapping[int, Excess], told: Array) -> t
         left = np.maximum(told[place].diagonal(), 0.0)
         part = left / np.maximum(left + own[place].matrix.diagonal(), _TINY)
         theirs, lost = theirs + part * one.diagonal_of_v, lost + float(part @ one.spread)
-    within = _within(theirs, told[cut].sum(axis=0)) if theirs.any() else 0.0
+    together = told[cut].sum(axis=0)
+    theirs = np.where(theirs > _HARDLY * together.diagonal(), theirs, 0.0)
+    within = _within(theirs, together) if theirs.any() else 0.0
     return bounds + within * theirs, losses + within * lost
 
 

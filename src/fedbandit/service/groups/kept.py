@@ -29,9 +29,10 @@ class Kept:
 
     @property
     def total(self) -> GroupSum:
-        """The sum."""
+        """The sum, put together."""
         if self._waiting:
             self._total, self._waiting = self._total.plus(self._waiting), []
+        self._total = self._total.put_together()
         return self._total
 
     def stored(self) -> None:

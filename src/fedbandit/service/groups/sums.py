@@ -38,6 +38,7 @@ ROWS: Final = 64
 SILENT: Final = 1e-3
 """Of the ridge: who has sent no more mass has seen nothing."""
 _HEAVIEST = 1e4
+_LEAST = float(np.finfo(np.float32).tiny)  # of a diagonal: a store keeps nothing smaller
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,12 @@ class GroupSum:
         if self.matrix is None:
             return self.rows.T @ self.rows
         return self.matrix + self.rows.T @ self.rows if len(self.rows) else self.matrix
+
+    def put_together(self) -> GroupSum:
+        """Return it without rows beside a matrix, so that ``square`` costs nothing."""
+        if self.matrix is None or not len(self.rows):
+            return self
+        return replace(self, matrix=self.square, rows=self.rows[:0])
 
     @property
     def diagonal_of_v(self) -> Array:
@@ -173,16 +180,21 @@ def sum_of(memory: Memory, statistics: Statistics) -> GroupSum:
         matrix = summary.matrix
     elif isinstance(memory, LossyMemory):
         weight, spread = _lossy(memory, summary)
+        spread, certain = _kept(spread), _kept(summary.bound)
         matrix = weight * summary.matrix if isinstance(summary, LossyGram) else None
         rows = rows if isinstance(summary, LossyGram) else np.sqrt(weight) * summary.rows
-        certain = summary.bound
     elif isinstance(memory, SketchMemory):
-        rows, spread = summary.rows, np.full(d, _missing_on_average(memory, statistics))
+        rows, spread = summary.rows, _kept(np.full(d, _missing_on_average(memory, statistics)))
         if memory.estimate != "paper":
-            certain = np.full(d, float(summary.shed) if memory.compensated else 0.0)
+            certain = _kept(np.full(d, float(summary.shed) if memory.compensated else 0.0))
     else:
         raise TypeError(f"no sum of a {type(summary).__name__}")
     return GroupSum(matrix, rows, spread, moment, statistics.count, statistics.rewards, certain)
+
+
+def _kept(diagonal: Array) -> Array:
+    """Return a diagonal without numbers so small that what is divided by them is none."""
+    return np.where(diagonal < _LEAST, 0.0, diagonal)
 
 
 def _lossy(memory: LossyMemory, summary: LossyRows | LossyGram | Fitted) -> tuple[float, Array]:

@@ -4,23 +4,20 @@ Two things are not done with every upload, since they would cost more than mergi
 are is decided by how much an honest group pulls at the estimate (its v, see ``weighing``), never
 by what an upload says of itself.
 
-*Weighing.* What was found stands while it would take less than ``_MOVED`` of that to move the
-estimate from everything back to where it was, and little was added to V since (``_LEARNED``). What
-came since is in no V that is told anew. Under load weighing takes a tenth of the time at most.
+*Looking.* What was found stands while it would take less than ``_MOVED`` of that to move the
+estimate from everything back to where it was, and little was added to V since (``_LEARNED``). While
+more has come, and there is no time to look (``looking``), nothing of it is told.
 
 *Storing.* A sum may be a hundred times as large as an upload. It is written once what it lacks
 pulls by as much, or has ``_MOVED`` of the median group's mass; and with each upload while groups
-are too few to be weighed, and while another coordinator merges into the same model, which reads
-what is stored. What is merged and not in a stored sum when a coordinator stops is in no group from
-then on: it counts as one more group's (``certainty``), and sketches are told without it. What
-agents were told last goes on being told until there is time to weigh what was read.
+are few, or another coordinator merges into the same model. What is in no stored sum when a
+coordinator stops is in no group from then on: it counts as one more group's (``certainty``).
 
-*Watching.* Groups that are watched change nothing until it matters. Once ``WATCHED_FROM`` groups
-have sent something, agents are told the whole as it is, bit for bit, while no group has more than
-its share of a direction, and the estimate hangs on none; else V without what is too much
-(``certainty``, ``leaning``), and the estimate by that.
-Groups are weighed like any for as long as one contradicts the others, or has far more mass than
-they (``KeptSums.heavy``). Sums of rewards are believed by group at all times (``rewards``).
+*Watching.* From ``WATCHED_FROM`` groups on agents are told the whole as it is, bit for bit, while
+no group has more than its share of a direction, nor takes too much of a bonus; else V without what
+is too much (``certainty``, ``leaning``), and the estimate by that. Groups are weighed for as long
+as one contradicts the others, or has far more mass than they (``KeptSums.heavy``). Sums of rewards
+are believed by group at all times (``rewards``).
 """
 
 import logging
@@ -28,7 +25,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,16 +37,16 @@ from fedbandit.core.parts.radius import Empirical, Evidence
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
 from fedbandit.core.statistics import Base, Rewards, Statistics
-from fedbandit.service.groups.certainty import Excess, Fair, fair, weight_of
+from fedbandit.service.groups.certainty import Excess, Fair, weight_of
 from fedbandit.service.groups.kept import KeptSums, is_past
-from fedbandit.service.groups.leaning import without_leaning
+from fedbandit.service.groups.leaning import shifts, without_leaning
 from fedbandit.service.groups.lessening import is_told_anew, lessened
-from fedbandit.service.groups.membership import group_at, key_for
+from fedbandit.service.groups.looking import TimeToLook, look
+from fedbandit.service.groups.membership import group_at
 from fedbandit.service.groups.rewards import believed, noise_for_fewer, noise_of, shown_by_several
-from fedbandit.service.groups.sums import GroupSum, sound, sum_of, tempered
-from fedbandit.service.groups.telling import moment_for
-from fedbandit.service.groups.weighing import Weighed, weigh
-from fedbandit.service.storage.contract import Model
+from fedbandit.service.groups.sums import GroupSum, sum_of
+from fedbandit.service.groups.telling import as_told, moment_for
+from fedbandit.service.groups.weighing import Weighed
 
 _log = logging.getLogger("fedbandit.service")
 
@@ -58,15 +55,15 @@ _DISPUTED = 5.0  # from a weight of one of these on, a group is told all that it
 _LEARNED = 0.3  # tr V^-1 G of what has come since groups were weighed
 _LEARNED_AS_IS = 1.0  # the same where all is told as it is
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
-_BUSY = 0.1  # the share of time that weighing takes, and telling groups what they sent
-_WATCHING = 0.01  # the same while groups are watched, and all is told as it is
-_SAVED, _OWED = 1.0, 5.0  # seconds of it that are saved up, and owed, at most
+_BUSY = 0.05  # the share of time that weighing takes, and telling groups what they sent
+_CUT = 0.02  # the same of groups that are watched, where something is told as uncertain
+_WATCHING = 0.01  # the same while all is told as it is
 
 
 class StandsOut(NamedTuple):
     """A group that stands out: the key of its sum, how much of what it sent counts, and why.
 
-    ``contradicts`` the others by more than chance; ``share`` of all mass, if that is far too much.
+    It ``contradicts`` the others by more than chance, or its ``share`` of all mass is too much.
     """
 
     key: int
@@ -85,12 +82,12 @@ class WeighedGroups:
         watched: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._recipe, self._memory, self._clock = recipe, recipe.parts.memory, clock
+        self._recipe, self._memory, self._time = recipe, recipe.parts.memory, TimeToLook(clock)
         self._watched = watched
         self._sums = KeptSums(self._memory)
         self._forget(None)
-        self._saved, self._then = _SAVED, clock()
         self._reads, self._shared = 0, 0.0
+        self._troubled = False
 
     def _forget(self, carried: Statistics | None) -> None:
         """Know nothing of what was found, but for what agents are told by it."""
@@ -99,21 +96,29 @@ class WeighedGroups:
         self._own: dict[int, Excess] = {}  # what members of a group are told beside
         self._known: Array | None = None  # the inverse of V then, of few features
         self._told_mass = inf  # the mean of its diagonal
-        self._made: dict[int | None, Any] = {}  # V as it is told, by who is told it
+        self._made: dict[int | None, Statistics] = {}  # told anew until the next look, by whom
+        self._last: dict[bool, tuple[bytes, Server, Statistics]] = {}  # told last: to all, to some
         self._weight = 1.0
         self._learned = 0.0
         self._noise: float | None = None  # of rewards, its mean square
         self._carried = carried
+        self._as_found: Statistics | None = None  # the whole when it was looked at
+        self._behind = False  # whether too much came since
         self._counts = not self._watched or carried is not None  # whether what was found is told
         self._alarmed = self._counts  # whether groups are weighed
 
     def read(
-        self, stored: Mapping[int, bytes], now: float = 0.0, carried: Statistics | None = None
+        self,
+        stored: Mapping[int, bytes],
+        now: float = 0.0,
+        carried: Statistics | None = None,
+        whole: Statistics | None = None,
     ) -> None:
-        """Take up what a store has; ``carried``: what agents are told, if not all as it is."""
+        """Take up what a store has; ``carried``: what agents are told, if not the ``whole``."""
         self._reads += 1
         self._sums.read(stored)
         self._forget(carried)
+        self._as_found = whole
         self._shared = now + _SHARED if self._reads > 1 else 0.0
 
     def absorb(self, sent: Iterable[tuple[int, Statistics]], now: float) -> dict[int, bytes]:
@@ -152,13 +157,11 @@ class WeighedGroups:
         """Return what agents are told, see ``telling.as_told``; empty for the whole as it is."""
         if self._watched and not self._sums.enough:
             return b""
-        began = self._clock()
-        share = _BUSY if self._counts else _WATCHING
-        self._saved = min(_SAVED, self._saved + share * (began - self._then))
-        self._then = began
-        if self._saved >= 0.0 and self._has_changed(whole):
-            self.found(whole)
-            self._spend(began)
+        self._time.earn(self._share)
+        self._behind = self._has_changed(whole)
+        if self._behind and self._time.is_there:
+            with self._time.spent(self._share):
+                self.found(whole)
         return self._telling(whole)
 
     def _has_changed(self, whole: Server) -> bool:
@@ -174,43 +177,56 @@ class WeighedGroups:
         return self._learned > (_LEARNED if self._counts else _LEARNED_AS_IS)
 
     def knows_more(self, number: int) -> bool:
-        """Say whether the members of a group are told more than others: what they sent.
-
-        Nobody is while that would take too much time.
-        """
-        return number in self._own and self._saved >= 0.0
+        """Say whether the members of a group are told what they sent, and there is time for it."""
+        return number in self._own and self._time.is_there
 
     def told_to(self, whole: Server, number: int) -> bytes:
         """Return what the members of such a group are told."""
-        began = self._clock()
-        told = self._telling(whole, number)
-        self._spend(began)
-        return told
+        with self._time.spent(self._share):
+            return self._telling(whole, number)
 
-    def _spend(self, began: float) -> None:
-        self._saved = max(-_OWED, self._saved - (self._clock() - began))
+    @property
+    def _share(self) -> float:
+        """The share of time that looks may take now."""
+        if self._alarmed:
+            return _BUSY
+        return _CUT if self._counts else _WATCHING
 
     def _telling(self, whole: Server, number: int | None = None) -> bytes:
         """Return what is told by what was found last, see ``telling.as_told``."""
         told = self._estimated(whole, number)
-        rewards = self._rewards(whole, told, number)
+        last = self._last.get(number is None)
+        if last is not None and told is last[2]:
+            return last[0]
+        rewards = self._rewards(told, number)
         if rewards is whole.statistics.rewards and told.summary is whole.summary:
             return b"" if told is whole.statistics else told.moment.astype("<f8").tobytes()
         part = self._recipe.server()
         part.adopt(replace(told, rewards=rewards), version=whole.version)
-        return wire.encode(part.whole())
+        self._last[number is None] = wire.encode(part.whole()), part, told
+        return self._last[number is None][0]
 
-    def _rewards(self, whole: Server, told: Statistics, number: int | None) -> Rewards:
-        """Return the sums of rewards that are told; the whole's own where nobody asks for them."""
-        if told is self._carried:
+    def opened(self, whole: Server, told: bytes) -> tuple[Server, bytes | None]:
+        """Return the server that agents are told of (``as_told``), and its state if it is known.
+
+        What was just told is not read again.
+        """
+        for last, part, _ in self._last.values():
+            if told is last:
+                known = part.version == whole.version
+                part.version = whole.version
+                return part, told if known else None
+        return as_told(self._recipe, whole, told), None
+
+    def _rewards(self, told: Statistics, number: int | None) -> Rewards:
+        """Return the sums of rewards that are told; its own where nobody asks for them."""
+        if told is self._carried or self._noise is None:
             return told.rewards
-        if self._noise is None:
-            return whole.statistics.rewards
         theta = self._at if self._found.theta is None else self._found.theta
         if self._found.theta is None and self._counts and self._fair and number is None:
             theta = self._fair.theta
         explained = float(theta @ told.moment) / max(told.count, 1)
-        return believed(whole.statistics.rewards, noise=self._noise, explained=explained)
+        return believed(told.rewards, noise=self._noise, explained=explained)
 
     def _measured_noise(self, thetas: Iterable[Array]) -> float | None:
         """Return the noise of rewards by groups, as the better of these estimates leave it.
@@ -235,51 +251,57 @@ class WeighedGroups:
         if fair is None and self._carried is not None:
             return self._carried
         if fair is None or not self._counts:
-            return whole.statistics
+            return self._as_known(whole)
         anew = self._is_late or is_told_anew(whole, fair)
         if self._found.theta is None and not anew:
-            return whole.statistics
+            return self._as_known(whole)
         theta = fair.theta if self._found.theta is None else self._found.theta
         if not anew or fair.told is None:
-            return _with_moment(whole, moment_for(self._recipe, whole, theta), whole)
+            moment = moment_for(self._recipe, whole, theta)
+            finite = bool(np.isfinite(moment).all())
+            return replace(whole.statistics, moment=moment) if finite else whole.statistics
+        if number in self._made:
+            return self._made[number]
         part = self._lessened(whole, fair, None)
-        told = moment_for(self._recipe, part, theta)
+        moment = moment_for(self._recipe, part, theta)
         if number is not None:
-            part, told = self._lessened(whole, fair, number), told + self._own[number].moment
-        return _with_moment(part, told, whole)
+            part, moment = self._lessened(whole, fair, number), moment + self._own[number].moment
+        if not np.isfinite(moment).all():
+            return whole.statistics
+        self._made[number] = replace(part.statistics, moment=moment)
+        return self._made[number]
+
+    def _as_known(self, whole: Server) -> Statistics:
+        """Return the whole; as it was looked at last while there is no time for what came since."""
+        # else who lies between two looks, and takes it back, is believed every time
+        return (self._as_found if self._behind else None) or whole.statistics
 
     def _lessened(self, whole: Server, fair: Fair, number: int | None) -> Server:
         """Return a server with the V that a group is told, or all are, and the whole's moment."""
-        if number not in self._made:
-            own = None if number is None else self._own[number]
-            self._made[number] = lessened(self._memory, whole.summary, fair, own)
-        server = self._recipe.server()
-        summary = self._made[number]
+        own = None if number is None else self._own[number]
+        server, summary = self._recipe.server(), lessened(self._memory, whole.summary, fair, own)
         server.adopt(replace(whole.statistics, summary=summary), version=whole.version)
         return server
 
     def found(self, whole: Server) -> Weighed:
-        """Weigh the groups; where numbers are too large for that, what was found before stands."""
-        keys, ridge = self._sums.keys, self._memory.ridge
-        past = [is_past(key) for key in keys]
-        sent = [self._sums[key].total for key in keys]
-        sums = tempered(sent, ridge=ridge, trusted=past)
+        """Look at the groups; if that fails, what was found before is told from then on."""
+        keys = self._sums.keys
+        past, sent = [is_past(key) for key in keys], [self._sums[key].total for key in keys]
+        enough = self._sums.enough
+        alarmed = not self._watched or (enough and bool(self._sums.heavy()))
         try:
-            with np.errstate(all="ignore"):  # what overflows is found, and is not told
-                alarmed = not self._watched or (self._sums.enough and bool(self._sums.heavy()))
-                if not alarmed:
-                    found = weigh(sums, sent=sent, ridge=ridge, trusted=past)
-                    alarmed = self._sums.enough and bool(found.doubted.any())
-                    found = replace(found, theta=None)
-                part = self._fairly(whole, sums, sent, past, watched=not alarmed)
-                if alarmed:
-                    found = weigh(part.sums, sent=sent, ridge=ridge, trusted=past)
-                known = part.inverse()
+            seen = look(self._memory, whole, sent, past, alarmed=alarmed, enough=enough)
         except np.linalg.LinAlgError:
-            _log.warning("numbers too large to weigh groups by; what was found before stands")
+            self._warn("Groups cannot be looked at; what was found before is told.")
+            self._counts, self._learned = self._counts or self._fair is not None, inf
             return self._found
-        self._found, self._at, self._fair, self._known = found, whole.theta, part, known
+        if seen.failed:
+            self._warn("What one group sent cannot be looked at; it is left out.")
+        self._troubled = seen.failed
+        found, part, alarmed = seen.found, seen.part, seen.alarmed
+        self._found, self._at, self._fair, self._known = found, whole.theta, part, seen.inverse
         self._alarmed, self._carried = alarmed, None
+        self._as_found, self._behind = whole.statistics, False
         self._counts = alarmed or (self._sums.enough and part.cut)
         told = np.minimum(1.0, _DISPUTED * found.weights).tolist()
         theirs = part.own if self._counts else {}
@@ -289,57 +311,63 @@ class WeighedGroups:
         self._made = {}
         thetas = [self._at, part.theta] if found.theta is None else [self._at, found.theta]
         before, self._noise = self._noise, self._measured_noise(thetas)
+        counted = self._counts
         try:
             with np.errstate(all="ignore"):
                 self._lean(whole, part, past)
         except np.linalg.LinAlgError:
-            self._noise = before
+            self._noise, self._fair, self._counts, self._made = before, part, counted, {}
         return found
 
+    def _warn(self, words: str) -> None:
+        """Log it, once in a row."""
+        if not self._troubled:
+            _log.warning("%s The board and fedbandit model show name groups that stand out.", words)
+        self._troubled = True
+
     def _lean(self, whole: Server, part: Fair, past: Sequence[bool]) -> None:
-        """Tell less of V where all hangs on one group, and more noise where few are shown."""
-        if self._watched and not self._sums.enough:
+        """Tell less of what hangs on one group, and more noise where few directions are shown."""
+        if not part.sums or (self._watched and not self._sums.enough):
             return
         base, ridge = self._opened(whole), self._memory.ridge
-        if self._noise is not None:
-            shown = shown_by_several(part.sums, ridge=ridge, trusted=past)
-            seen, length = base.reading.shown_directions(ridge), float(np.linalg.norm(base.theta))
-            more = noise_for_fewer(told=seen, shown=shown, ridge=ridge, length=length)
-            self._noise = (sqrt(self._noise) + more) ** 2
-        if isinstance(whole.summary, Sketch):
-            return  # whose messages shed in all directions what they lack in one
-        rewards, known = self._rewards(whole, base.statistics, None), base.statistics
-        evidence = Evidence(base.theta, known.moment, known.count, rewards)
-        radius = self._recipe.parts.radius(base.reading, evidence)
         theta = part.theta if self._found.theta is None else self._found.theta
         weights = self._found.weights if self._alarmed else np.ones(len(part.sums))
-        self._fair = without_leaning(part, weights, theta, radius=radius, ridge=ridge, trusted=past)
-        self._counts, self._made = self._counts or self._fair.cut, {}
+        ridges = self._found.ridges if self._alarmed else None
+        deltas = shifts(part.sums, weights, theta, ridges=ridges, ridge=ridge, trusted=past)
+        without = theta - deltas
+        shortest = without[np.argmin(np.linalg.norm(without, axis=1))]
+        length, most = float(np.linalg.norm(shortest)), inf
+        if self._noise is not None:
+            shown = shown_by_several(part.sums, ridge=ridge, trusted=past)
+            seen = base.reading.shown_directions(ridge)
+            more = noise_for_fewer(told=seen, shown=shown, ridge=ridge, length=length)
+            self._noise = (sqrt(self._noise) + more) ** 2
+            most = sqrt(self._noise) + 2.0 * length * sqrt(ridge)  # where one direction is shown
+        rewards, known = self._rewards(base.statistics, None), base.statistics
+        evidence = Evidence(shortest, known.moment, known.count, rewards)
+        radius = min(most, self._recipe.parts.radius(base.reading, evidence))
+        other = without_leaning(part, theta, deltas, radius=radius, ridge=ridge)
+        if other is part:
+            return
+        self._fair, self._counts, self._made = other, True, {}
+        if self._found.theta is not None:
+            self._found = replace(self._found, theta=other.theta)
+        if self._sheds_more(base, self._opened(whole)):
+            self._fair, self._made = replace(other, told=part.told), {}
+
+    def _sheds_more(self, before: Base, after: Base) -> bool:
+        """Say whether a sketch of another V sheds more, which would speak of every direction.
+
+        With ``sketch_size="auto"`` a message has no rows for directions of which little is known.
+        """
+        one, other = before.statistics.summary, after.statistics.summary
+        return isinstance(other, Sketch) and other.shed > one.shed
 
     def _opened(self, whole: Server) -> Base:
         """Return what an agent knows by what was found."""
         server = self._recipe.server()
         server.adopt(self._estimated(whole, None), version=whole.version)
         return Base(self._memory.opened(server.download().statistics), self._memory)
-
-    def _fairly(
-        self,
-        whole: Server,
-        sums: Sequence[GroupSum],
-        sent: Sequence[GroupSum],
-        trusted: Sequence[bool],
-        *,
-        watched: bool,
-    ) -> Fair:
-        """Return what of the sums is told. Where rounding keeps that from being found, without it.
-
-        An upload of many observations may be a matrix with eigenvalues below 0, by its rounding.
-        """
-        try:
-            return fair(self._memory, whole, sums, sent=sent, trusted=trusted, watched=watched)
-        except np.linalg.LinAlgError:
-            sums = [sound(each) for each in sums]
-            return fair(self._memory, whole, sums, sent=sent, trusted=trusted, watched=watched)
 
     def standing_out(self, whole: Server) -> list[StandsOut]:
         """Return the groups that contradict the others, or are the reason that they are weighed.
@@ -358,12 +386,6 @@ class WeighedGroups:
         ]
 
 
-def _with_moment(part: Server, moment: Array, whole: Server) -> Statistics:
-    """Return what a server has, with another moment; the whole's where that is no number."""
-    finite = bool(np.isfinite(moment).all())
-    return replace(part.statistics, moment=moment) if finite else whole.statistics
-
-
 def _unknown(memory: Memory) -> Weighed:
     """Return what is known of groups before they are weighed: whatever comes is not small."""
     none = np.ones(0)
@@ -375,26 +397,3 @@ def told_of(recipe: Recipe, whole: Server, stored: Mapping[int, bytes], *, watch
     groups = WeighedGroups(recipe, watched=watched)
     groups.read(stored)
     return groups.told(whole)
-
-
-def agents_standing_out(
-    recipe: Recipe, model: Model, whole: Server, stored: Mapping[int, bytes], agents: Iterable[str]
-) -> list[tuple[StandsOut, list[str]]]:
-    """Return the groups that stand out, the least weight first, each with its agents.
-
-    No agents for what was merged without groups.
-    """
-    groups = WeighedGroups(recipe, watched=model.watched)
-    groups.read(stored)
-    found, names = groups.standing_out(whole), sorted(agents)
-
-    def members(key: int) -> list[str]:
-        many, number = group_at(key)
-        theirs = [] if many == 1 else names
-        return [
-            name
-            for name in theirs
-            if group_at(key_for(model.created, many, name)) == (many, number)
-        ]
-
-    return [(each, members(each.key)) for each in sorted(found, key=lambda each: each.weight)]

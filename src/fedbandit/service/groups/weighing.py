@@ -70,7 +70,8 @@ class Weighed:
     """The estimate to tell, None for the one from everything; and the weight of each group.
 
     ``doubted`` says which groups contradict the others. ``inverse``: M^-1 (d x d). ``typical``: the
-    v of an honest group; -1 where that cannot be told.
+    v of an honest group; -1 where that cannot be told. ``ridges``: the ridge of each feature in
+    theta (d), None for that of the model.
     """
 
     theta: Array | None
@@ -78,6 +79,7 @@ class Weighed:
     doubted: NDArray[np.bool_]
     inverse: Array
     typical: float = -1.0
+    ridges: Array | None = None
 
 
 def weigh(
@@ -113,7 +115,8 @@ def weigh(
     if trust.min() < 1.0:
         told = groups.settled(told, limits, trust)
         weights = trust * np.minimum(1.0, limits / _finite(groups.misfits(told), limits))
-    return Weighed(told, weights, doubted, groups.inverse, groups.median(limits))
+    typical = groups.median(limits)
+    return Weighed(told, weights, doubted, groups.inverse, typical, groups.ridges(weights))
 
 
 class _Groups:
@@ -239,10 +242,14 @@ class _Groups:
                 break
         return theta
 
+    def ridges(self, weights: Array) -> Array:
+        """Return the ridge of each feature (d) for given weights."""
+        least = _RIDGE * float(weights @ self._mass) / float(self._mass.sum())
+        return np.asarray(self._ridge * np.maximum(weights @ self._owned, least))
+
     def solved(self, weights: Array) -> Array:
         """Return the estimate with sum of w r = 0 for given weights."""
-        least = _RIDGE * float(weights @ self._mass) / float(self._mass.sum())
-        ridge = self._ridge * np.maximum(weights @ self._owned, least)
+        ridge = self.ridges(weights)
         right = weights @ self._moments
         if self._dense is None:
             parts = list(zip(weights.tolist(), self._sums, strict=True))

@@ -70,6 +70,7 @@ class Committer:
         self._relayed: Relayed | None = None
         self._bytes, self._digest, self._told = b"", b"", b""
         self._minute = 0
+        self._ends: dict[tuple[int, int | None], bytes] = {}  # of answers, while nothing changes
 
     def commit(self, batch: Sequence[CheckedSync]) -> list[Outcome]:
         """Merge, commit, and return an outcome for each sync; raise if it is not known.
@@ -100,6 +101,7 @@ class Committer:
 
     def _commit(self, batch: Sequence[CheckedSync]) -> list[Outcome]:
         held, self._held = self._held, None  # a failure leaves nothing half merged behind
+        digest, ends, self._ends = self._digest, self._ends, {}
         with self._store.lock(self._served.model.name) as locked:
             if locked.model.incarnation != self._served.model.incarnation:
                 raise ModelGone
@@ -113,14 +115,18 @@ class Committer:
                 if locked.model.weighed:
                     told = as_told(self._served.recipe, held, self._told)
                     carried = told.statistics if self._told else None
-                    self._weighed.read(locked.past.groups(), time.time(), carried)
+                    now, known = time.time(), held.statistics
+                    self._weighed.read(locked.past.groups(), now, carried, known)
                 self._relayed = self._read_relayed(locked)
             outcomes = self._merge(locked, held, batch)
             set_back = locked.model.set_back
         self._held = held
         owns = [self._own(each.agent) for each in batch]
         wanted = {(each.sync.format, own) for own, each in zip(owns, batch, strict=True)}
-        return _with_downloads(outcomes, owns, self._downloads(held, wanted, set_back))
+        if self._digest != digest or not wanted <= ends.keys():
+            ends = self._downloads(held, wanted, set_back)
+        self._ends = ends
+        return _with_downloads(outcomes, owns, ends)
 
     def _merge(self, locked: Locked, server: Server, batch: Sequence[CheckedSync]) -> list[Outcome]:
         """Merge what is new into the server and the store; answers lack their download yet."""
@@ -148,7 +154,7 @@ class Committer:
             count=count,
             merged=merged,
             mass=mass,
-            told=self._told if locked.model.groups else None,
+            told=None if self._told == locked.model.told else self._told,
         )
         self._digest = locked.digest
         progress = merged_progress(sorting.sized, locked.model.limits)
@@ -218,16 +224,17 @@ class Committer:
         self, server: Server, wanted: Iterable[tuple[int, int | None]], set_back: int
     ) -> dict[tuple[int, int | None], bytes]:
         """Return what answers end with, by the format of the wire and the group that is told."""
-        made: dict[int | None, Download] = {}
+        made: dict[int | None, tuple[Download, bytes | None]] = {}
         for own in {own for _, own in wanted}:
             told = self._told if own is None else self._weighed.told_to(server, own)
-            made[own] = as_told(self._served.recipe, server, told).download()
-        whole = {own for own, each in made.items() if each.statistics is server.statistics}
+            of, state = self._weighed.opened(server, told)
+            download, state = of.download(), state if told else self._bytes
+            made[own] = download, state if download.statistics is of.statistics else None
         return {
             (form, own): wire.synced_rest(
-                made[own],
+                made[own][0],
                 format=form,
-                encoded=self._bytes if form == wire.FORMAT and own in whole else None,
+                encoded=made[own][1] if form == wire.FORMAT else None,
                 set_back=set_back,
             )
             for form, own in wanted
@@ -298,7 +305,8 @@ class _Sorting:
         try:
             copied = before.copy_of(sync.life, born=sync.born, sequence=sync.sequence)
             if copied is not None:
-                return self._answer(sync, merged=False, version=copied)
+                answer = self._answer(sync, merged=False, version=copied)
+                return replace(answer, quarantined=before.quarantined)
             self._check_count(sync.upload)
         except InvalidMessage as error:
             return refused(error)

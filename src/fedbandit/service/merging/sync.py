@@ -38,7 +38,7 @@ class Answer(msgspec.Struct, frozen=True, eq=False):
     ``head`` is the agent's own; ``download``, everything merged, is the same bytes for many.
     ``format`` is that of the wire, as the agent asked. ``cut``: whether the upload's correction was
     cut (``Statistics.cut``). ``due``: at a relay, whether what waits for upstream has to
-    be sent now.
+    be sent now. ``quarantined``: a copy, of an agent of which nothing more is merged.
     """
 
     head: bytes
@@ -47,6 +47,7 @@ class Answer(msgspec.Struct, frozen=True, eq=False):
     format: int = wire.FORMAT
     cut: bool = False
     due: bool = False
+    quarantined: bool = False
 
     @property
     def body(self) -> bytes:

@@ -38,7 +38,6 @@ from fedbandit.service.groups.membership import (
     key_for,
     key_of,
 )
-from fedbandit.service.groups.resorting import closed, summed, sums_of_states
 from fedbandit.service.groups.telling import told_moment
 from fedbandit.service.groups.weighed import told_of
 from fedbandit.service.models.model import recipe_of
@@ -50,6 +49,7 @@ from fedbandit.service.models.parts import (
     unattributed,
     unattributed_names,
 )
+from fedbandit.service.models.resorting import closed, summed, sums_of_states
 from fedbandit.service.storage.contract import Locked
 
 _FIRST = key_of(1, 0)  # keys of sums begin here; below it are states of groups of before
