@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import csv, parquet
 
 from fedbandit.errors import DataError, InvalidParameter, MissingExtra, UnknownName
 from fedbandit.worlds import Classification, Dataset, load_dataset
@@ -66,7 +66,7 @@ def test_labels_in_another_column(tmp_path: Path, extension: str) -> None:
     path = tmp_path / f"toy.{extension}"
     table = pa.table({name: TABLE[name] for name in ("kind", "width", "count", "odd")})
     if extension == "csv":
-        pa.csv.write_csv(table, path)
+        csv.write_csv(table, path)
     else:
         parquet.write_table(table, path)
     assert same(load_dataset(path, target_column="kind"), path.name)

@@ -1,6 +1,7 @@
 import math
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,7 +126,7 @@ def test_the_largest_size_follows_from_l_and_d(setting: Setting) -> None:
 def test_each_radius_has_findings_of_its_own() -> None:
     runs = paper_runs(radius="paper", reward=500.0)
     tuned = paper_runs()
-    learners = tuned.filter(pa.compute.not_equal(tuned["algorithm"], "Random"))
+    learners = tuned.filter(pc.not_equal(tuned["algorithm"], "Random"))
     table = pa.concat_tables([runs, learners])
     assert found(table, "tuned").reward[0].verdict == Verdict.HOLDS
     assert found(table, "paper").reward[0].verdict == Verdict.FAILS
@@ -156,7 +157,7 @@ def test_settings_are_counted_in_words() -> None:
 def test_forms_that_part_are_noticed() -> None:
     runs = paper_runs()
     assert found(runs).forms_agree
-    others = runs.filter(pa.compute.not_equal(runs["algorithm"], "FedLinUCB (published)"))
+    others = runs.filter(pc.not_equal(runs["algorithm"], "FedLinUCB (published)"))
     parted = made_trials(
         {"reward": [999.0] * 4, "seconds": [1.0] * 4}, algorithm="FedLinUCB (published)"
     )

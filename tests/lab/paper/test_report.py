@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from fedbandit.errors import OutputError
@@ -63,7 +64,7 @@ def made_report(reward: float = 990.0, seconds: float = 0.1) -> Report:
         paper_runs(setting=each.name, reward=reward, seconds=seconds) for each in SETTINGS
     )
     theory = paper_runs(setting="satimage", radius="paper", reward=500.0)
-    learners = theory.filter(pa.compute.not_equal(theory["algorithm"], "Random"))
+    learners = theory.filter(pc.not_equal(theory["algorithm"], "Random"))
     found = curves(pa.concat_tables([runs, learners]))
     tuned = [each for each in found if each.radius != "paper"]
     panels = [Panel("A <panel>", tuple(each for each in tuned if each.setting == "satimage"))]
