@@ -22,12 +22,15 @@ which one agent of 50 or more of them lie from ``--start`` on:
   second, a look takes 4 ms.
 - *items*: items with a feature each, of which an agent sees some, each seen by ``--see`` agents;
   noise 0.1. Nobody lies: it shows what groups cost where agents share little.
+- *mates*: the same, and the liar says that all items pay -1. Printed is the regret of the honest
+  agents in its group alone, the largest of 24, who are among those that see the first items.
 
 Printed is the regret of honest agents in per cent of what the best arms have above Random, over the
 run and in its last quarter, with standard errors: without and with liars, for each defence.
 """
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -44,6 +47,7 @@ from fedbandit.core.memory.summary import Gram, Sketch
 from fedbandit.core.parts.radius import Evidence
 from fedbandit.core.statistics import Base, Rewards
 from fedbandit.errors import InvalidMessage
+from fedbandit.service.groups.membership import group_of
 from fedbandit.service.models.model import Served, new_model
 
 Offer = tuple[Array, Array]  # arms, and what they pay on average
@@ -68,13 +72,22 @@ class Setting:
     level: float
 
 
+def place(agent: int) -> int:
+    """Return the group of 24 that an agent is in, as ``Weighed`` names it."""
+    return group_of(0.5, 24, f"agent-{agent}")
+
+
 class World:
     """What an agent is offered in each round, and what it is paid."""
 
     def __init__(self, setting: Setting, seed: int) -> None:
         self.setting, rng, d = setting, np.random.default_rng(seed), setting.dimension
         self.chance = np.random.default_rng(seed + 1000)
-        self.clicks = setting.kind not in ("items", "flip")
+        self.clicks = setting.kind not in ("items", "mates", "flip")
+        names = range(setting.agents)
+        groups = Counter(place(agent) for agent in names)
+        largest = groups.most_common(1)[0][0]
+        self.mates = [agent for agent in names if place(agent) == largest]
         match setting.kind:
             case "narrow":
                 theta = rng.standard_normal(d)
@@ -84,9 +97,11 @@ class World:
             case "flip":
                 self.theta = rng.standard_normal(d)
                 self.theta /= np.linalg.norm(self.theta)
-            case "items":
+            case "items" | "mates":
                 self.theta = rng.uniform(0.0, 1.0, d)
                 seen = [rng.choice(setting.agents, setting.see, replace=False) for _ in range(d)]
+                for item in range(2 * setting.see + 8 if setting.kind == "mates" else 0):
+                    seen[item][0] = self.mates[1 + item % (len(self.mates) - 1)]
                 self.items = [
                     [item for item, who in enumerate(seen) if agent in who]
                     for agent in range(setting.agents)
@@ -111,7 +126,7 @@ class World:
                 arms = self.chance.standard_normal((20, self.setting.dimension))
                 arms /= np.linalg.norm(arms, axis=1, keepdims=True)
                 return arms, arms @ self.theta
-            case "items":
+            case "items" | "mates":
                 some = self.chance.permutation(self.items[agent] or [0])[:10]
                 return np.eye(self.setting.dimension)[some], self.theta[some]
         late = 1 if self.setting.kind in _NEW and t < self.setting.rounds // 3 else 0
@@ -149,6 +164,8 @@ class Liar:
         if self.waited < usual:
             return None
         count, self.waited = self.waited, 0
+        if self.world.setting.kind == "mates":
+            return self._claimed(np.eye(self.recipe.dimension), count, -1.0)
         if self.world.setting.kind == "new":
             return self._claimed(self.world.arms[:1], max(count, 100), 0.2)
         best = np.argsort(-self.world.pays)[:3]
@@ -264,7 +281,9 @@ def play(
     most = 1.0 if setting.kind == "narrow" else 1.5
     limits = wire.Limits(arm_norm=_LONGEST, reward=most, count=10_000)
     served = Served(new_model("m", recipe, limits=limits)[0], recipe)
-    crowd = {agent: Liar(recipe, world) for agent in range(liars)}
+    first = world.mates if setting.kind == "mates" else range(liars)
+    crowd = {agent: Liar(recipe, world) for agent in first[:liars]}
+    judged = {*world.mates} if setting.kind == "mates" else {*range(setting.agents)}
     got, best, counts = np.zeros(setting.rounds), np.zeros(setting.rounds), [1]
     who = np.random.default_rng(seed + 7)
     for t in range(setting.rounds):
@@ -281,7 +300,8 @@ def play(
             continue
         arms, means = world.offer(i, t)
         chosen = agents[i].choose(arms)
-        got[t], best[t] = means[chosen] - means.mean(), means.max() - means.mean()
+        if i in judged:
+            got[t], best[t] = means[chosen] - means.mean(), means.max() - means.mean()
         sent = agents[i].observe(chosen, world.paid(float(means[chosen])))
         if sent is not None:
             counts.append(sent.count)
@@ -330,7 +350,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kind", choices=("items", "narrow", "hide", "flip", *_NEW))
+    parser.add_argument("kind", choices=("items", "mates", "narrow", "hide", "flip", *_NEW))
     parser.add_argument("--dimension", type=int, default=20)
     parser.add_argument("--agents", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=5_000)

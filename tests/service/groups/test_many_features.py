@@ -154,6 +154,26 @@ def width(known: Base) -> float:
     return float(known.reading.squared_widths(np.eye(D)).sum())
 
 
+@pytest.mark.parametrize("seen", [50, 400])
+@pytest.mark.parametrize("width", [8, 12])
+def test_liars_that_claim_the_same_excuse_each_other_nothing(width: int, seen: int) -> None:
+    """Beside groups of which each has directions of its own, so that all of them have too much."""
+    rng, groups = np.random.default_rng(width + seen), []
+    for _ in range(22):
+        arms = np.zeros((0, D))
+        for _ in range(2):  # agents
+            own = np.linalg.qr(rng.standard_normal((D, width)))[0]
+            some = rng.standard_normal((seen, width))
+            some /= np.linalg.norm(some, axis=1, keepdims=True)
+            arms = np.vstack([arms, some @ own.T])
+        groups.append(arms.T @ arms)
+    claims = 1e4 * np.trace(groups[0]) * np.outer(HIDDEN, HIDDEN)
+    told = np.array([*groups, claims, claims])
+    for _ in cut_of_many(told, ridge=1.0, share=0.27, trusted=[False] * 24):
+        pass
+    assert 1.0 + HIDDEN @ told.sum(axis=0) @ HIDDEN < 1.2
+
+
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_a_liar_neither_turns_the_estimate_nor_says_that_everything_is_known(
     recipe: fb.Recipe,

@@ -30,7 +30,7 @@ from fedbandit.service.groups.sums import symmetric
 _SLACK = 1.3
 _ROOM = 0.02  # of the ridge: what one group may claim of what nobody else has seen, with its share
 _STEPS, _LOOKS = 40, 8
-_CUTS = 60  # of all groups together, with many features
+_CUTS = 240  # of all groups together, with many features; next to none needs more than 160
 _APART = 1e-9  # of its own: what a feature that goes with no other has with others
 _ROUNDING = 4e-12  # of the trace of all G: what the door takes for rounding of one, and some more
 _TINY = 1e-300
