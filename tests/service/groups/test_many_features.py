@@ -203,6 +203,21 @@ def test_a_liar_cannot_hide_an_arm_that_nobody_has_tried(recipe: fb.Recipe) -> N
     assert float(fleet.knows().reading.squared_widths(HIDDEN[None])[0]) > 0.5 * before
 
 
+@pytest.mark.parametrize("name", ["FedLinUCB", "lean"])
+def test_a_feature_that_nobody_has_stays_unknown_however_much_the_others_were_seen(
+    name: str,
+) -> None:
+    """Twelve groups have seen all the others; one claims to have tried this one a little."""
+    own, recipe = np.eye(D)[-1], RECIPES[name]
+    fleet = Fleet(recipe, without=own)
+    assert float(fleet.knows().reading.squared_widths(own[None])[0]) > 0.95
+    for _ in range(3):
+        fleet.send(LIAR, sent(recipe, np.repeat(own[None], 10, axis=0), np.zeros(10)))
+    alone = Base(fleet.server.statistics, recipe.parts.memory)
+    assert float(alone.reading.squared_widths(own[None])[0]) < 0.04
+    assert float(fleet.knows().reading.squared_widths(own[None])[0]) > 0.9
+
+
 def test_members_of_a_heavy_honest_group_are_told_what_they_sent() -> None:
     recipe = RECIPES["FedLinUCB"]
     fleet, arms = Fleet(recipe), arms_of(99, 20_000)

@@ -2,9 +2,9 @@
 
 It tells how well an estimate theta fits what the group sent, by b - G theta. G is what estimates of
 the model are solved with, but for the ridge: S^T S of the uploads' rows S, and a diagonal for what
-the rows lack. It is kept as a matrix for up to ``WHOLE`` features, and where uploads are matrices;
-rows are added to that as many as there are features at a time. Else it is kept as rows, cut to
-``ROWS`` by Frequent Directions once there are twice as many.
+the rows lack. It is kept as a matrix, to which rows are added as many as there are features at a
+time. Nothing is cut: what a sketch of a sum would shed speaks of every direction, also of those
+that nobody has tried.
 
 Stored in float32 (the moment in float64): G is a sum of squares, and sums of 10^12 of them leave
 enough digits to see a group's noise by.
@@ -21,7 +21,6 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from fedbandit.core.kernels.frequent_directions import shrink
 from fedbandit.core.kernels.linalg import Array, missing
 from fedbandit.core.memory.contract import Memory
 from fedbandit.core.memory.lossy.fitted import Fitted
@@ -34,7 +33,8 @@ from fedbandit.core.statistics import NO_REWARDS, Rewards, Statistics
 from fedbandit.errors import InvalidState
 
 WHOLE: Final = 128
-ROWS: Final = 64
+"""Features that are few: what takes O(d^3) for each group is done for no more."""
+
 SILENT: Final = 1e-3
 """Of the ridge: who has sent no more mass has seen nothing."""
 _HEAVIEST = 1e4
@@ -45,7 +45,7 @@ _LEAST = float(np.finfo(np.float32).tiny)  # of a diagonal: a store keeps nothin
 class GroupSum:
     """G = ``matrix`` + S^T S + diag(``spread``) with S = ``rows`` (k x d), b = ``moment``.
 
-    ``matrix`` (d x d) is None where rows are kept. ``count`` is the number of observations,
+    ``matrix`` (d x d) is None where there are rows alone. ``count`` is the number of observations,
     ``rewards`` are sums over theirs. V, which widths are computed with, has the diagonal
     ``certain`` in place of ``spread``.
     """
@@ -132,7 +132,7 @@ class GroupSum:
         )
 
     def plus(self, others: Iterable[GroupSum]) -> GroupSum:
-        """Return the sum of all; of the same kind as this one."""
+        """Return the sum of all. O(k d), and O(d^3) once there are d rows."""
         matrix, rows, spread = self.matrix, [self.rows], self.spread
         moment, count, rewards = self.moment, self.count, self.rewards
         certain = self.diagonal_of_v
@@ -140,35 +140,20 @@ class GroupSum:
             certain = certain + each.diagonal_of_v
             rows.append(each.rows)
             if each.matrix is not None:
-                if matrix is None:
-                    rows.append(rows_of(each.matrix))
-                else:
-                    matrix = matrix + each.matrix
+                matrix = each.matrix if matrix is None else matrix + each.matrix
             spread, moment = spread + each.spread, moment + each.moment
             count, rewards = count + each.count, rewards.plus(each.rewards)
-        kept, shed = np.vstack(rows), 0.0
-        if matrix is not None and len(kept) >= len(moment):
-            matrix, kept = matrix + kept.T @ kept, kept[:0]
-        elif matrix is None and len(kept) >= 2 * ROWS:
-            kept, shed = shrink(kept, ROWS + 1)
-        return GroupSum(matrix, kept, spread + shed, moment, count, rewards, certain + shed)
-
-
-def rows_of(matrix: Array) -> Array:
-    """Return rows S with S^T S = matrix; negative eigenvalues are rounding. O(d^3)."""
-    squares, directions = np.linalg.eigh(matrix)
-    kept = squares > 0.0
-    rows: Array = np.sqrt(squares[kept])[:, None] * directions.T[kept]
-    return rows
+        kept = np.vstack(rows)
+        if len(kept) >= len(moment):
+            square = kept.T @ kept
+            matrix, kept = square if matrix is None else matrix + square, kept[:0]
+        return GroupSum(matrix, kept, spread, moment, count, rewards, certain)
 
 
 def nothing(memory: Memory) -> GroupSum:
     """Return the sum of a group that has sent nothing."""
-    empty = memory.empty()
-    d = len(empty.moment)
-    whole = d <= WHOLE or isinstance(empty.summary, Gram)
-    matrix = np.zeros((d, d)) if whole else None
-    return GroupSum(matrix, np.zeros((0, d)), np.zeros(d), np.zeros(d), 0)
+    d = len(memory.empty().moment)
+    return GroupSum(np.zeros((d, d)), np.zeros((0, d)), np.zeros(d), np.zeros(d), 0)
 
 
 def sum_of(memory: Memory, statistics: Statistics) -> GroupSum:

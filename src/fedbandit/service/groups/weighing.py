@@ -41,7 +41,7 @@ the estimate like noise, and what only a liar has seen is believed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -62,7 +62,6 @@ _CENTRE_STEPS = 100  # few, unless liars are many
 _CLOSE = 1e-3  # relative to the length of theta: a step as short is the last
 _NEAR = 1e-2  # relative to the median v: at the centre, a step as short is the last
 _LEAST, _TINY, _ALIKE, _MOST = 1e-6, 1e-300, 1e6, 1e300
-_CG_STEPS = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,9 +143,7 @@ class _Groups:
         self._more = np.maximum(1.0, mass / (middle * self._scale))
         self._moments = np.array([each.moment for each in sums])
         self._counts = np.array([each.count for each in sums], dtype=np.float64)
-        self._dense = (
-            np.array([each.square for each in sums]) if sums[0].matrix is not None else None
-        )
+        self._dense = np.array([each.square for each in sums])
         self._spread = np.array([each.spread for each in sums])
         self._metric = self._sum(np.minimum(1.0, middle / mass)) + ridge * np.eye(held.shape[1])
         self._half = np.linalg.inv(np.linalg.cholesky(self._metric))
@@ -155,8 +152,7 @@ class _Groups:
         self._leverage = seen / (self._scale * self._more)
         usual = self.median(self._counts)
         self._observations = float(np.minimum(self._counts, usual).sum())
-        self._start: Array = np.zeros(self._moments.shape[1])
-        self._start = self.pooled = self.solved(np.ones(len(sums)))
+        self.pooled = self.solved(np.ones(len(sums)))
         self._numbers = max(min(float(len(self.pooled)), usual), 1.0)
 
     def median(self, values: Array) -> float:
@@ -188,17 +184,10 @@ class _Groups:
 
     def _sum(self, weights: Array) -> Array:
         """Return the sum of w G (d x d)."""
-        if self._dense is None:
-            rows = np.vstack(
-                [sqrt(w) * each.rows for w, each in zip(weights, self._sums, strict=True)]
-            )
-            return np.asarray(rows.T @ rows + np.diag(weights @ self._spread))
         return np.tensordot(weights, self._dense, 1) + np.diag(weights @ self._spread)
 
     def _explained(self, theta: Array) -> Array:
         """Return G theta of each group (N x d)."""
-        if self._dense is None:
-            return np.array([each.times(theta) for each in self._sums])
         return np.asarray(self._dense @ theta + self._spread * theta)
 
     def noise(self, theta: Array, sent: Sequence[GroupSum]) -> Array:
@@ -249,44 +238,8 @@ class _Groups:
 
     def solved(self, weights: Array) -> Array:
         """Return the estimate with sum of w r = 0 for given weights."""
-        ridge = self.ridges(weights)
-        right = weights @ self._moments
-        if self._dense is None:
-            parts = list(zip(weights.tolist(), self._sums, strict=True))
-
-            def times(y: Array) -> Array:
-                total: Array = ridge * y
-                for weight, each in parts:
-                    total = total + weight * each.times(y)
-                return total
-
-            away = right - times(self._start)
-            return self._start + _conjugate_gradients(times, away, self.inverse)
-        return np.asarray(np.linalg.solve(self._sum(weights) + np.diag(ridge), right))
-
-
-def _conjugate_gradients(times: Callable[[Array], Array], right: Array, inverse: Array) -> Array:
-    """Return y with A y = right, for a positive definite A given by its products.
-
-    ``inverse``: about that of A, which saves steps.
-    """
-    y, rest = np.zeros_like(right), right.copy()
-    scaled = inverse @ rest
-    step, size = scaled.copy(), float(rest @ scaled)
-    enough = 1e-8 * size
-    for _ in range(_CG_STEPS):
-        if not size > enough:
-            break
-        product = times(step)
-        curved = float(step @ product)
-        if not curved > 0.0:
-            break
-        length = size / curved
-        y, rest = y + length * step, rest - length * product
-        scaled = inverse @ rest
-        before, size = size, float(rest @ scaled)
-        step = scaled + (size / before) * step
-    return y
+        whole = self._sum(weights) + np.diag(self.ridges(weights))
+        return np.asarray(np.linalg.solve(whole, weights @ self._moments))
 
 
 def _numbers_in(ratios: Array) -> float:

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+import numpy as np
 from msgspec import structs
 
 from fedbandit import wire
@@ -22,7 +23,6 @@ from fedbandit.errors import InvalidMessage, InvalidState
 from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.bookkeeping.history import LOOSE, Part, groups
 from fedbandit.service.groups.membership import MOST_GROUPS
-from fedbandit.service.groups.sums import rows_of
 from fedbandit.service.storage.contract import Locked
 
 WHOLE: Final = -1
@@ -107,8 +107,14 @@ def read_part(part: Part) -> Statistics:
 
 
 def _as_rows(whole: LossyGram) -> LossyRows:
-    """Return the matrix of a server that keeps everything as rows, which can be merged. O(d^3)."""
-    return LossyRows(rows_of(whole.matrix), whole.bound, whole.lost, whole.weight)
+    """Return the matrix of a server that keeps everything as rows, which can be merged. O(d^3).
+
+    S^T S = matrix; negative eigenvalues are rounding.
+    """
+    squares, directions = np.linalg.eigh(whole.matrix)
+    kept = squares > 0.0
+    rows = np.sqrt(squares[kept])[:, None] * directions.T[kept]
+    return LossyRows(rows, whole.bound, whole.lost, whole.weight)
 
 
 def merged_parts(
