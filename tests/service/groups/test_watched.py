@@ -1,4 +1,4 @@
-"""Groups that are watched: nothing changes until one stands out, and then it is left out."""
+"""Groups that are watched: honest fleets are told what all sent, and who stands out is left out."""
 
 from dataclasses import replace
 
@@ -25,6 +25,7 @@ from tests.service.groups.fleet import (
     GROUPS,
     LIAR,
     RECIPES,
+    THETA,
     check_shown,
     each_kind,
     each_recipe,
@@ -51,12 +52,19 @@ def own_theta(store: Store, recipe: fb.Recipe) -> Array:
     return agent.theta
 
 
+def check_as_all_say(store: Store, recipe: fb.Recipe, url: str) -> None:
+    """What is told is the estimate from everything, to a twentieth of its length."""
+    away = told(url, recipe).theta - own_theta(store, recipe)
+    assert np.linalg.norm(away) < 0.05 * np.linalg.norm(THETA)
+
+
 @each_recipe
-def test_an_honest_fleet_is_told_the_whole_bit_for_bit(recipe: fb.Recipe, store_url: str) -> None:
+def test_an_honest_fleet_is_told_what_all_have_sent(recipe: fb.Recipe, store_url: str) -> None:
     store = watched(store_url, recipe)
     send(store_url, recipe, honest(recipe))
-    assert np.array_equal(told(store_url, recipe).theta, own_theta(store, recipe))
-    assert store.model("news").told == b""
+    check_as_all_say(store, recipe, store_url)
+    if recipe is not RECIPES["FSCLB"]:  # a sketch has lost what groups have kept
+        assert len(store.model("news").told) == 8 * recipe.dimension  # V is as it is
     store.close()
 
 
@@ -77,8 +85,7 @@ def test_a_liar_is_left_out_and_named_until_it_is_taken_out(
     assert (copy.model.watched, copy.model.told) == (True, store.model("news").told)
     with store.lock("news") as locked:
         undo.forget_agent(locked, LIAR)
-    assert store.model("news").told == b""
-    assert np.array_equal(told(store_url, recipe).theta, own_theta(store, recipe))
+    check_as_all_say(store, recipe, store_url)
     store.close()
 
 
@@ -115,7 +122,8 @@ def test_groups_that_were_watched_are_weighed_once_that_is_asked_for(
         with store.lock("news") as locked:
             undo.set_groups(locked, GROUPS, watched=watching)
         model = store.model("news")
-        assert (model.weighed, model.watched, model.told == b"") == (True, watching, watching)
+        assert (model.weighed, model.watched) == (True, watching)
+        check_as_all_say(store, recipe, store_url)
     store.close()
 
 
@@ -126,9 +134,9 @@ def test_a_running_coordinator_takes_up_what_is_asked_for(
     store = watched(store_url, recipe)
     send(store_url, recipe, honest(recipe))
     with client_of(store_url) as client:
-        for number, watching in enumerate((True, False, True), start=1):
+        for number, groups in enumerate((GROUPS, 0, GROUPS), start=1):
             with store.lock("news") as locked:
-                undo.set_groups(locked, GROUPS, watched=watching)
+                undo.set_groups(locked, groups, watched=groups > 0)
             sync = wire.Sync(wire.fingerprint(recipe), bytes(16), number, observed(recipe, number))
             asked = [
                 client.post(
@@ -137,7 +145,7 @@ def test_a_running_coordinator_takes_up_what_is_asked_for(
                 for _ in range(2)  # the first finds that the model was changed
             ]
             assert asked[-1].status_code == 200
-            assert (store.model("news").told == b"") == watching
+            assert (store.model("news").told == b"") == (groups == 0)
     store.close()
 
 
@@ -153,8 +161,8 @@ def test_a_rollback_takes_a_liar_out_and_goes_on_watching(
         assert store.model("news").told
         with store.lock("news") as locked:
             undo.roll_back(locked, version)
-        assert (store.model("news").watched, store.model("news").told) == (True, b"")
-        assert np.array_equal(told(store_url, recipe).theta, own_theta(store, recipe))
+        assert store.model("news").watched
+        check_as_all_say(store, recipe, store_url)
     store.close()
 
 
@@ -180,7 +188,7 @@ def test_a_log_that_was_merged_counts_in_full_whatever_its_mass(
     send(store_url, recipe, honest(recipe), first=1000)
     with store.lock("news") as locked:
         undo.forget_agent(locked, AGENTS[0])  # all sums are made anew
-    assert store.model("news").told == b""
+    check_as_all_say(store, recipe, store_url)
     send(store_url, recipe, [(LIAR, lie(recipe))] * 9, first=2000)
     assert LOG not in str(model_view(store, "news", "day")["doubted"])
     assert LIAR in str(model_view(store, "news", "day")["doubted"])

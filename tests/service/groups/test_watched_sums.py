@@ -200,7 +200,7 @@ def test_a_quarter_of_all_mass_stands_out(share: float, heavy: bool) -> None:
     mine = fleet.groups._sums.masses[24, 3]
     arms = np.eye(D) * (share * held - mine) / (1.0 - share) / D
     fleet.send(3, fb.Upload(0, fb.Statistics(Gram(arms), arms @ fleet.server.theta, 10_000)))
-    assert bool(fleet.told) == heavy
+    assert fleet.groups._alarmed == heavy
     assert [each.key for each in fleet.groups.standing_out(fleet.server)] == [24_003] * heavy
     for each in fleet.groups.standing_out(fleet.server):
         assert not each.contradicts

@@ -80,8 +80,8 @@ def add_rules(add: Add, *, new: bool) -> None:
     text = told("levels of relays (serve --upstream) that may be below this coordinator", "0")
     number("--relays", _from_zero, "N", text)
     text = "sort agents into N groups, and let those that contradict the others count less or not "
-    text += "at all, so that few liars cannot sway the model; auto: 24 groups, which count "
-    text += "less only once one stands out; 0 for none"
+    text += "at all, so that few liars cannot sway the model; auto: 24 groups, from the eighth "
+    text += "on that has sent something; 0 for none"
     text = told(text, f"auto; 0 above {WATCHED_FEATURES} features")
     number("--groups", _groups, "N", text)
     add(
@@ -185,7 +185,7 @@ def advice(
             f"{', '.join(missing)}: a few times what the busiest honest agent sends"
         )
     if (watched or not groups) and agents >= FEWEST_AGENTS:
-        risk = "liars that stay within noise can sway" if watched else "few liars can turn"
+        risk = "liars that lie alike can sway" if watched else "few liars can turn"
         said.append(
             f"{risk} a young model; where agents are not yours, set --groups "
             f"{ADVISED_GROUPS} (fedbandit model set)"
@@ -215,7 +215,7 @@ def _groups_text(model: "Model") -> str:
     if not model.weighed:
         return f"{model.groups}; agents are told the median of their estimates"
     if model.watched:
-        return f"{model.groups}, watched; weighed once one stands out"
+        return f"{model.groups}, watched; those that contradict the others count less"
     return f"{model.groups}; those that contradict the others count less"
 
 

@@ -8,6 +8,7 @@ doubted, and nothing of its estimate is told.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class TimeToLook:
 class Look:
     """The weights of groups, what is told of their sums, and V^-1 of few features.
 
-    ``alarmed``: groups are weighed. ``failed``: it took leaving one out.
+    ``alarmed``: one contradicts the others, or has too much. ``failed``: it took leaving one out.
     """
 
     found: Weighed
@@ -71,17 +72,18 @@ def look(
 ) -> Look:
     """Look at what groups ``sent``; raise LinAlgError where leaving one out does not help.
 
-    ``alarmed``: they are weighed whether or not one contradicts the others. ``enough``: there are
+    ``alarmed``: shares are small whether or not one contradicts the others. ``enough``: there are
     so many that it counts if one does. Cost O(N d^3); N times that if it fails.
     """
+    looked = partial(_look, memory, whole, trusted=trusted, enough=enough)
     try:
-        return _look(memory, whole, sent, trusted, alarmed=alarmed, enough=enough)
+        return looked(sent, alarmed=alarmed)
     except np.linalg.LinAlgError:
         pass
     for place in np.flatnonzero(~np.asarray(trusted, dtype=bool)).tolist():
         others = [nothing(memory) if n == place else each for n, each in enumerate(sent)]
         try:
-            found = _look(memory, whole, others, trusted, alarmed=True, enough=enough)
+            found = looked(others, alarmed=True)
         except np.linalg.LinAlgError:
             continue
         weights, doubted = found.found.weights.copy(), found.found.doubted.copy()
@@ -95,8 +97,8 @@ def _look(
     memory: Memory,
     whole: Server,
     sent: Sequence[GroupSum],
-    trusted: Sequence[bool],
     *,
+    trusted: Sequence[bool],
     alarmed: bool,
     enough: bool,
 ) -> Look:
@@ -107,9 +109,8 @@ def _look(
         if not alarmed:
             found = weigh(sums, sent=sent, ridge=ridge, trusted=trusted)
             alarmed = enough and bool(found.doubted.any())
-            found = replace(found, theta=None)
         part = _fairly(memory, whole, sums, sent, trusted, watched=not alarmed)
-        if alarmed or found is None:
+        if found is None or part.cut:
             found = weigh(part.sums, sent=sent, ridge=ridge, trusted=trusted)
         return Look(found, part, part.inverse(), alarmed)
 

@@ -13,11 +13,9 @@ pulls by as much, or has ``_MOVED`` of the median group's mass; and with each up
 are few, or another coordinator merges into the same model. What is in no stored sum when a
 coordinator stops is in no group from then on: it counts as one more group's (``certainty``).
 
-*Watching.* From ``WATCHED_FROM`` groups on agents are told the whole as it is, bit for bit, while
-no group has more than its share of a direction, nor takes too much of a bonus; else V without what
-is too much (``certainty``, ``leaning``), and the estimate by that. Groups are weighed for as long
-as one contradicts the others, or has far more mass than they (``KeptSums.heavy``). Sums of rewards
-are believed by group at all times (``rewards``).
+*Watching.* Groups that are watched are told of from ``WATCHED_FROM`` on; until then agents are told
+the whole as it is. The share of a direction that one may have is larger while none contradicts the
+others, nor has far more mass than they (``KeptSums.heavy``), and looks have less time.
 """
 
 import logging
@@ -53,11 +51,9 @@ _log = logging.getLogger("fedbandit.service")
 _MOVED = 0.1
 _DISPUTED = 5.0  # from a weight of one of these on, a group is told all that it sent itself
 _LEARNED = 0.3  # tr V^-1 G of what has come since groups were weighed
-_LEARNED_AS_IS = 1.0  # the same where all is told as it is
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
 _BUSY = 0.05  # the share of time that weighing takes, and telling groups what they sent
-_CUT = 0.02  # the same of groups that are watched, where something is told as uncertain
-_WATCHING = 0.01  # the same while all is told as it is
+_WATCHING = 0.02  # the same while groups are watched, and none stands out
 
 
 class StandsOut(NamedTuple):
@@ -105,7 +101,7 @@ class WeighedGroups:
         self._as_found: Statistics | None = None  # the whole when it was looked at
         self._behind = False  # whether too much came since
         self._counts = not self._watched or carried is not None  # whether what was found is told
-        self._alarmed = self._counts  # whether groups are weighed
+        self._alarmed = self._counts  # whether shares are small
 
     def read(
         self,
@@ -174,7 +170,7 @@ class WeighedGroups:
     @property
     def _is_late(self) -> bool:
         """Whether much was added to V since groups were looked at."""
-        return self._learned > (_LEARNED if self._counts else _LEARNED_AS_IS)
+        return self._learned > _LEARNED
 
     def knows_more(self, number: int) -> bool:
         """Say whether the members of a group are told what they sent, and there is time for it."""
@@ -188,9 +184,7 @@ class WeighedGroups:
     @property
     def _share(self) -> float:
         """The share of time that looks may take now."""
-        if self._alarmed:
-            return _BUSY
-        return _CUT if self._counts else _WATCHING
+        return _BUSY if self._alarmed else _WATCHING
 
     def _telling(self, whole: Server, number: int | None = None) -> bytes:
         """Return what is told by what was found last, see ``telling.as_told``."""
@@ -298,11 +292,11 @@ class WeighedGroups:
         if seen.failed:
             self._warn("What one group sent cannot be looked at; it is left out.")
         self._troubled = seen.failed
-        found, part, alarmed = seen.found, seen.part, seen.alarmed
+        found, part = seen.found, seen.part
         self._found, self._at, self._fair, self._known = found, whole.theta, part, seen.inverse
-        self._alarmed, self._carried = alarmed, None
+        self._alarmed, self._carried = seen.alarmed, None
         self._as_found, self._behind = whole.statistics, False
-        self._counts = alarmed or (self._sums.enough and part.cut)
+        self._counts = enough or not self._watched
         told = np.minimum(1.0, _DISPUTED * found.weights).tolist()
         theirs = part.own if self._counts else {}
         self._own = {keys[n]: each.scaled(told[n] ** 2) for n, each in theirs.items()}
@@ -331,8 +325,7 @@ class WeighedGroups:
             return
         base, ridge = self._opened(whole), self._memory.ridge
         theta = part.theta if self._found.theta is None else self._found.theta
-        weights = self._found.weights if self._alarmed else np.ones(len(part.sums))
-        ridges = self._found.ridges if self._alarmed else None
+        weights, ridges = self._found.weights, self._found.ridges
         deltas = shifts(part.sums, weights, theta, ridges=ridges, ridge=ridge, trusted=past)
         without = theta - deltas
         shortest = without[np.argmin(np.linalg.norm(without, axis=1))]
