@@ -245,6 +245,10 @@ class MemoryStore:
         found = self.archive(name)
         return found.model, found.state
 
+    def outline(self, name: str) -> tuple[Model, bytes]:
+        found = self.archive(name)
+        return replace(found.model, told=b""), sha256(found.state).digest()
+
     def delete(self, name: str) -> None:
         del self._place.models[self.model(name).name]
         self._place.pasts.pop(name, None)

@@ -10,7 +10,6 @@ from http import HTTPStatus
 from typing import Any, Literal, TypeVar
 
 from fedbandit import wire
-from fedbandit.core.messages import Download
 from fedbandit.errors import InvalidParameter, InvalidState, LocalError, UnknownName
 from fedbandit.service.access.audit import AuditLog
 from fedbandit.service.access.authentication import Authentication
@@ -29,7 +28,7 @@ from fedbandit.service.merging.sync import (
 )
 from fedbandit.service.merging.threads import ThreadMerger
 from fedbandit.service.metrics import Metrics, measured
-from fedbandit.service.models.downloads import Downloads
+from fedbandit.service.models.downloads import Downloads, Made
 from fedbandit.service.models.model import Served, recipe_of
 from fedbandit.service.refusal import (
     QUOTA,
@@ -217,16 +216,20 @@ class Coordinator:
             raise other_format(form)
 
         def read() -> Told:
-            model, state = self._store.model(name), b""
-            if since is None or not model.set_back <= since <= model.version:
-                model, state = self._store.state(name)
+            model, digest = self._store.outline(name)
             if model.incarnation != served.model.incarnation:
                 raise ModelGone
             lives = self._store.merged_uploads(name, agent).known
-            download, digest = self._downloaded(served, state, model.told, have, form)
-            told = (served.fingerprints[form], model.recipe, params, model.limits, download, lives)
-            body = wire.encode_joined(wire.Joined(*told, digest, form, model.set_back))
-            return Told(body, download is not None, model.version if state else None)
+            head = served.fingerprints[form], model.recipe, params, model.limits
+            if since is not None and model.set_back <= since <= model.version:
+                joined = wire.Joined(*head, None, lives, "", form, model.set_back)
+                return Told(wire.encode_joined(joined), False, None)
+            made = self._downloaded(served, digest)
+            has = have in made.digests.values()  # also of the bytes in a former format
+            download, left = (None, made.digests[form]) if has else (made.download, "")
+            joined = wire.Joined(*head, download, lives, left, form, model.set_back)
+            body = wire.encode_joined(joined, download=made.encoded[form])
+            return Told(body, not has, made.download.version)
 
         try:
             return await self._asked(read)
@@ -322,14 +325,17 @@ class Coordinator:
         self._store_back("read")
         return answer
 
-    def _downloaded(
-        self, served: Served, state: bytes, told: bytes, have: str | None, form: int
-    ) -> tuple[Download | None, str]:
-        """Return what an agent is to be told of a state: nothing where that is left out."""
-        if not state:
-            return None, ""
+    def _downloaded(self, served: Served, digest: bytes) -> Made:
+        """Return what agents are to be told of the state with this digest, or of a later one."""
+
+        def read() -> tuple[bytes, bytes]:
+            model, state = self._store.state(served.model.name)
+            if model.incarnation != served.model.incarnation:
+                raise ModelGone
+            return state, model.told
+
         try:
-            return self._downloads.of(served, state, told, have, form)
+            return self._downloads.of(served, digest, read)
         except InvalidState as error:
             raise not_now("model", "its state cannot be read") from error
 

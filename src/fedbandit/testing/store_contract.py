@@ -73,6 +73,7 @@ class StoreContract(ProgressContract, TokenContract):
         assert again.models() == [NEWS, SHOP]
         assert again.model("news") == NEWS
         assert again.state("shop") == (SHOP, SHOP_STATE)
+        assert again.outline("shop") == (SHOP, sha256(SHOP_STATE).digest())
         again.close()
 
     def test_a_taken_name_is_refused_and_nothing_changes(self, store: Store) -> None:
@@ -83,7 +84,7 @@ class StoreContract(ProgressContract, TokenContract):
 
     def test_unknown_names_are_answered_with_the_nearest(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)
-        for act in (store.model, store.state, store.delete, store.archive):
+        for act in (store.model, store.state, store.outline, store.delete, store.archive):
             with pytest.raises(UnknownName, match="Did you mean 'news'"):
                 act("new")
         with pytest.raises(UnknownName), store.lock("new"):

@@ -290,16 +290,16 @@ def decode_synced(data: bytes) -> Synced:
     return Synced(*head, download, digest, wired.format, set_back)
 
 
-def encode_joined(joined: Joined) -> bytes:
-    """Return the answer to a join as bytes."""
-    download = None
+def encode_joined(joined: Joined, *, download: bytes | None = None) -> bytes:
+    """Return the answer to a join as bytes; ``download``: that as bytes, if they are there."""
+    packed = None
     if joined.download is not None:
-        download = msgspec.Raw(encode(joined.download, format=joined.format))
+        packed = msgspec.Raw(download or encode(joined.download, format=joined.format))
     limits = (joined.limits.arm_norm, joined.limits.reward, joined.limits.count)
     head = (joined.fingerprint, WIDTH, joined.recipe, joined.params, limits, joined.lives)
     left_out = joined.digest if joined.download is None else ""
     more = _MoreJoined(left_out or None, joined.set_back)
-    return written(joined.format, "joined", *head, download, more=more)
+    return written(joined.format, "joined", *head, packed, more=more)
 
 
 def decode_joined(data: bytes) -> Joined:

@@ -1,8 +1,10 @@
 """What agents that join are told is made once of each state."""
 
+from hashlib import sha256
+
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.service.models.downloads import Downloads
+from fedbandit.service.models.downloads import Downloads, Made
 from fedbandit.service.models.model import Served, new_model
 
 LEAN = fb.FSCLB.lean(dimension=4, agents=2)
@@ -21,35 +23,46 @@ def learned(recipe: fb.Recipe) -> bytes:
     return wire.encode(server.whole())
 
 
-def test_asking_again_makes_nothing_anew() -> None:
+def of(downloads: Downloads, model: Served, state: bytes, told: bytes = b"") -> Made:
+    """What is told of a state, by whose digest it is asked for; told what is not of it, with it."""
+    return downloads.of(model, sha256(state).digest(), lambda: (state, told))
+
+
+def test_asking_again_makes_and_reads_nothing_anew() -> None:
     downloads, model, state = Downloads(), served(LEAN), learned(LEAN)
-    first, _ = downloads.of(model, state, b"", None, 2)
-    assert first is not None
-    assert downloads.of(model, state, b"", None, 2)[0] is first
-    digest = wire.digest(first)
-    assert downloads.of(model, state, b"", digest, 2) == (None, digest)
-    assert downloads.of(model, state, b"", "0" * 64, 2)[0] is first
+    made = of(downloads, model, state)
+    assert of(downloads, model, state) is made
+
+    def read() -> tuple[bytes, bytes]:
+        raise AssertionError("it is known")
+
+    assert downloads.of(model, sha256(state).digest(), read) is made
+    assert made.digests[2] == wire.digest(made.download)
+    assert made.encoded[2] == wire.encode(made.download)
 
 
 def test_another_state_another_estimate_and_another_model_are_told_as_they_are() -> None:
     downloads, model = Downloads(), served(LEAN)
-    nothing = wire.encode(LEAN.server().whole())
-    before, _ = downloads.of(model, nothing, b"", None, 2)
-    after, _ = downloads.of(model, learned(LEAN), b"", None, 2)
-    told, _ = downloads.of(model, learned(LEAN), bytes(8 * 4), None, 2)
-    assert before is not None
-    assert after is not None
-    assert told is not None
+    nothing, something = wire.encode(LEAN.server().whole()), learned(LEAN)
+    before, after = of(downloads, model, nothing).download, of(downloads, model, something).download
+    told = of(Downloads(), model, something, bytes(8 * 4)).download
     assert (before.statistics.count, after.statistics.count) == (0, 1)
     assert after.statistics.moment.any()
     assert not told.statistics.moment.any()
 
 
+def test_a_state_that_is_written_while_one_asks_is_not_taken_for_the_one_before() -> None:
+    downloads, model = Downloads(), served(LEAN)
+    nothing, something = wire.encode(LEAN.server().whole()), learned(LEAN)
+    later = downloads.of(model, sha256(nothing).digest(), lambda: (something, b""))
+    assert later.download.statistics.count == 1
+    assert of(downloads, model, something) is later
+    assert of(downloads, model, nothing).download.statistics.count == 0
+
+
 def test_a_model_made_anew_is_not_told_what_the_one_before_was() -> None:
     """Their states may have the same bytes, and agents want them in another format."""
     downloads, same = Downloads(), learned(FULL)
-    full, _ = downloads.of(served(FULL), same, b"", None, 2)
-    rounded, _ = downloads.of(served(ROUNDED), same, b"", None, 2)
-    assert full is not None
-    assert rounded is not None
+    full = of(downloads, served(FULL), same).download
+    rounded = of(downloads, served(ROUNDED), same).download
     assert type(full.statistics.summary) is not type(rounded.statistics.summary)

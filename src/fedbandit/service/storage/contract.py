@@ -30,7 +30,7 @@ class Model:
     taken. ``groups`` is the number of groups of agents, 0 for none, and ``told`` the moment or the
     state that agents are told with them (``telling.as_told``); empty for its own. ``weighed``: they
     are weighed (``groups.weighing``); else agents are told the median of their estimates.
-    ``watched``: they are weighed once one stands out; till then agents are told its own state.
+    ``watched``: once eight have sent something; till then agents are told its own state.
     ``relays`` is how many levels of relays may be between its agents and this coordinator.
     """
 
@@ -268,6 +268,13 @@ class Store(Protocol):
 
     def state(self, name: str) -> tuple[Model, bytes]:
         """Return a model and its state, of one instant."""
+        ...
+
+    def outline(self, name: str) -> tuple[Model, bytes]:
+        """Return a model without what agents are ``told``, and the SHA-256 of its state.
+
+        Both are short. What agents are told changes with the state alone.
+        """
         ...
 
     def delete(self, name: str) -> None:

@@ -44,6 +44,7 @@ _MODEL = (
     "name, incarnation, recipe, params, fingerprint, "
     "arm_norm, reward, most, version, count, created, rules, mass, snapshot, set_back, told"
 )
+_OUTLINE = _MODEL.replace("told", "NULL AS told, digest")
 _TOKEN = "digest, name, model, agent, created, expires, used, lifetime, code"
 _TOKEN_INSERT = f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -86,6 +87,12 @@ class SqlStore:
         """Return a model and its state."""
         with self._database.session("snapshot") as session:
             return _select_model(session, name), _select_state(session, name)
+
+    def outline(self, name: str) -> tuple[Model, bytes]:
+        """Return a model without what agents are told, and the digest of its state."""
+        with self._database.session("read") as session:
+            *row, digest = _select_row(session, name, _OUTLINE, lock="")
+        return model_of(row), bytes(digest)
 
     def delete(self, name: str) -> None:
         """Delete a model and what belongs to it."""
