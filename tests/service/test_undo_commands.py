@@ -42,7 +42,7 @@ def test_quotas_and_history_are_set_and_shown(store: str, capsys: Capture) -> No
     assert "--hourly-uploads: a few times" in said
     opened = open_store(store)
     model = opened.model("news")
-    assert model.quotas == Quotas(observations=500, share=0.2)
+    assert model.quotas == Quotas(observations=500, uploads=3600, share=0.2)
     assert model.limits.count == 40  # or an upload could be larger than a share lets in: 10 d
     assert model.history == History(keep=0, by_agent=True)
     run(
@@ -59,6 +59,19 @@ def test_quotas_and_history_are_set_and_shown(store: str, capsys: Capture) -> No
     assert model.limits.count == 7
     run("model show news")
     assert said in capsys.readouterr().out
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "uploads"),
+    [("", 3600), ("--relays 1", None), ("--hourly-uploads none", None), ("--hourly-uploads 7", 7)],
+)
+def test_one_agent_does_not_keep_a_coordinator_busy_unless_it_is_asked_for(
+    given: str, uploads: int | None, store: str
+) -> None:
+    run(f"{CREATE} {given}")
+    opened = open_store(store)
+    assert opened.model("news").quotas == Quotas(uploads=uploads)
     opened.close()
 
 

@@ -88,12 +88,13 @@ def _define_create(add: Add) -> None:
 
 def _create(arguments: Namespace) -> None:
     from fedbandit.service.bookkeeping.history import HOURLY
-    from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, check_quotas
+    from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, USUAL_QUOTAS, check_quotas
     from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
 
     recipe = _recipe(arguments)
     _check_size(recipe)
-    quotas = check_quotas(quotas_from(arguments, NO_QUOTAS))
+    usual = NO_QUOTAS if arguments.relays else USUAL_QUOTAS  # a relay sends for many
+    quotas = check_quotas(quotas_from(arguments, usual))
     limits = limits_from(arguments, DEFAULT_LIMITS, quotas, dimension=recipe.dimension)
     history = history_from(arguments, HOURLY)
     groups, watched = groups_from(arguments.groups, dimension=recipe.dimension)

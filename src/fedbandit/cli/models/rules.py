@@ -69,7 +69,8 @@ def add_rules(add: Add, *, new: bool) -> None:
     number("--max-count", whole_number, "N", text)
     text = told("let one agent send this many observations an hour, then wait", NONE)
     number("--hourly-observations", _or_none(whole_number), "N", text)
-    text = told("let one agent send this many uploads an hour, then wait", NONE)
+    usual = f"3600, {NONE} with --relays"
+    text = told("let one agent send this many uploads an hour, then wait", usual)
     number("--hourly-uploads", _or_none(whole_number), "N", text)
     text = told("let one agent hold this share of the model, then wait for others", NONE)
     number("--max-share", _or_none(above_zero), "X", text)
@@ -161,6 +162,7 @@ def advice(
     limits: "Limits", quotas: "Quotas", *, agents: int, groups: int, watched: bool
 ) -> list[str]:
     """Return what to set where agents are not one's own, a line each."""
+    from fedbandit.service.bookkeeping.quotas import USUAL_QUOTAS
     from fedbandit.service.groups.membership import ADVISED_GROUPS, FEWEST_AGENTS
     from fedbandit.service.models.model import DEFAULT_LIMITS
 
@@ -177,7 +179,7 @@ def advice(
             ("--hourly-uploads", quotas.uploads),
             (f"--max-share {min(1.0, 5.0 / agents):g}", quotas.share),
         )
-        if value is None
+        if value is None or value == USUAL_QUOTAS.uploads
     ]
     if missing:
         said.append(

@@ -59,6 +59,12 @@ class Quotas:
 
 
 NO_QUOTAS: Final = Quotas()
+USUAL_QUOTAS: Final = Quotas(uploads=3600)
+"""Of models that ``model create`` makes: one upload a second in the long run.
+
+Honest agents send far fewer, and merge what waits. With many features each upload costs the
+coordinator tens of milliseconds, and its sender next to nothing.
+"""
 
 
 class Spent(msgspec.Struct, frozen=True):
