@@ -1,5 +1,6 @@
 """Stored sums of groups made anew: from states, from what was sent, and for what came before."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -9,6 +10,8 @@ from fedbandit.core.statistics import Statistics
 from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.groups.membership import closed_key, key_of
 from fedbandit.service.groups.sums import GroupSum, nothing, packed, sum_of, unpacked
+
+_TOGETHER = 8  # rows of so many uploads are put together in one go
 
 
 def sums_of_states(
@@ -39,7 +42,17 @@ def closed(stored: Mapping[int, bytes]) -> dict[int, bytes]:
 def summed(recipe: Recipe, sent: Iterable[tuple[int, Statistics]]) -> dict[int, bytes]:
     """Return the sums of what was sent, each with the number of its group, as they are stored."""
     memory, sums = recipe.parts.memory, dict[int, GroupSum]()
-    for number, statistics in sent:
+    waiting = defaultdict[int, list[GroupSum]](list)
+
+    def add_up(number: int) -> None:
         ours = sums.get(number) or nothing(memory)
-        sums[number] = ours.plus([sum_of(memory, statistics)])
+        sums[number] = ours.plus(waiting.pop(number))
+
+    for number, statistics in sent:
+        piece = sum_of(memory, statistics)
+        waiting[number].append(piece)
+        if piece.matrix is not None or len(waiting[number]) >= _TOGETHER:
+            add_up(number)
+    for number in list(waiting):
+        add_up(number)
     return {number: packed(each) for number, each in sums.items()}
