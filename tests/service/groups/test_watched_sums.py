@@ -191,15 +191,31 @@ def test_who_alone_sees_a_feature_is_told_it_whatever_another_says_of_it(
     assert as_told(recipe, fleet.server, told).theta @ own > 0.55
 
 
-@pytest.mark.parametrize(("share", "heavy"), [(0.23, False), (0.28, True)])
-def test_a_quarter_of_all_mass_stands_out(share: float, heavy: bool) -> None:
-    """Of sixteen groups or more; with what was estimated anyway."""
-    recipe = RECIPES["FedLinUCB"]
-    fleet = Fleet(recipe, watched=True, honest=72, many=18)
+def heavier(fleet: Fleet, share: float, turned: float = 0.0) -> None:
+    """Let one group get this share of all mass, with the estimate turned by so much."""
     held = sum(fleet.groups._sums.masses.values())
     mine = fleet.groups._sums.masses[24, 3]
     arms = np.eye(D) * (share * held - mine) / (1.0 - share) / D
-    fleet.send(3, fb.Upload(0, fb.Statistics(Gram(arms), arms @ fleet.server.theta, 10_000)))
+    paid = arms @ ((1.0 - turned) * fleet.server.theta)
+    fleet.send(3, fb.Upload(0, fb.Statistics(Gram(arms), paid, 10_000)))
+
+
+@pytest.mark.parametrize("share", [0.08, 0.15, 0.23])
+def test_who_has_more_mass_turns_the_estimate_no_harder_than_others(share: float) -> None:
+    """By as much as chance explains, so that it is not found out."""
+    fleet = Fleet(RECIPES["FedLinUCB"], watched=True, honest=72, many=18)
+    before = fleet.server.theta
+    heavier(fleet, share, turned=0.1)
+    assert not fleet.groups.standing_out(fleet.server)
+    moved, told = before - fleet.server.theta, before - fleet.knows().theta
+    assert told @ before < 0.6 * moved @ before
+
+
+@pytest.mark.parametrize(("share", "heavy"), [(0.23, False), (0.28, True)])
+def test_a_quarter_of_all_mass_stands_out(share: float, heavy: bool) -> None:
+    """Of sixteen groups or more; with what was estimated anyway."""
+    fleet = Fleet(RECIPES["FedLinUCB"], watched=True, honest=72, many=18)
+    heavier(fleet, share)
     assert fleet.groups._alarmed == heavy
     assert [each.key for each in fleet.groups.standing_out(fleet.server)] == [24_003] * heavy
     for each in fleet.groups.standing_out(fleet.server):

@@ -195,9 +195,11 @@ def _of_many_features(
     """Return what is told of sums of many features."""
     seen = np.array([one.of_v(weight) for one in sums])
     told, left = seen.copy(), list(sums)
-    for place, by in cut_of_many(told, ridge=ridge, share=share, trusted=trusted):
-        once, matrix = lowered(_of_estimates(left[place]), by)
-        left[place] = _whole(left[place], matrix, once @ left[place].moment)
+    alike = weight == 1.0 and all(np.array_equal(one.diagonal_of_v, one.spread) for one in sums)
+    for place, by, of_v in cut_of_many(told, ridge=ridge, share=share, trusted=trusted):
+        theirs = left[place]
+        once, matrix = (of_v, told[place].copy()) if alike else lowered(_of_estimates(theirs), by)
+        left[place] = _whole(theirs, matrix, once @ theirs.moment)
     own = {
         place: Excess(seen[place] - told[place], sums[place].moment - one.moment)
         for place, one in enumerate(left)

@@ -83,8 +83,8 @@ def shares_kept(
 
 def cut_of_many(
     told: Array, *, ridge: float, share: float, trusted: Sequence[bool]
-) -> Iterator[tuple[int, Array]]:
-    """Cut G of many features to C, in place (N x d x d); yield who is cut by what, each time.
+) -> Iterator[tuple[int, Array, Array]]:
+    """Cut G of many features to C = A G, in place (N x d x d); yield who is cut by what, and A.
 
     By what: the part of each feature that is left (d), or k W' (d x d). What k groups alone have of
     a direction falls to about share of it with each cut. Cost O(d^3) for each, and for each step.
@@ -92,8 +92,8 @@ def cut_of_many(
     room, cut = _room(told, ridge), share / _SLACK
     held_back, one = ~np.asarray(trusted, dtype=bool), np.eye(told.shape[1])
     for place, part in _features_apart(told, room=room, share=share, trusted=trusted):
-        told[place] = lowered(told[place], part)[1]
-        yield place, part
+        once, told[place] = lowered(told[place], part)
+        yield place, part, once
     whole, cuts = room * one + told.sum(axis=0), 0
     for _ in range(_STEPS):
         most = _about_most(told, np.linalg.inv(np.linalg.cholesky(whole)))
@@ -101,9 +101,9 @@ def cut_of_many(
         for place in over[np.argsort(-most[over])].tolist():
             others = whole - told[place]
             limit = symmetric(others) * (cut / (1.0 - cut))
-            told[place] = lowered(told[place], limit)[1]
+            once, told[place] = lowered(told[place], limit)
             whole = others + told[place]
-            yield place, limit
+            yield place, limit, once
         cuts += len(over)
         if not len(over) or cuts >= _CUTS:
             break
