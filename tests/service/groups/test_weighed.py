@@ -31,7 +31,9 @@ from tests.service.groups.fleet import (
     LIAR,
     OFTEN,
     RECIPES,
+    THETA,
     D,
+    Fleet,
     check_shown,
     each_kind,
     each_recipe,
@@ -141,6 +143,19 @@ def test_weighing_takes_a_tenth_of_the_time_and_is_never_in_debt_for_long() -> N
         assert groups.told(whole)
         weighed += groups._at is not before
     assert 5 <= weighed <= 40
+
+
+@each_recipe
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_liar_does_not_have_every_upload_of_others_stored(
+    recipe: fb.Recipe, watched: bool
+) -> None:
+    fleet = Fleet(recipe, watched=watched, honest=36)
+    for _ in range(6):
+        fleet.send(20, lie(recipe))
+    assert fleet.server.theta @ THETA < 0.0 < fleet.knows().theta @ THETA
+    stored = [fleet.send(number % 12, observed(recipe, 200 + number, 2)) for number in range(24)]
+    assert sum(map(bool, stored)) <= 4
 
 
 @each_recipe

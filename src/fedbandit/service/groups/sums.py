@@ -169,9 +169,9 @@ def sum_of(memory: Memory, statistics: Statistics) -> GroupSum:
         matrix = weight * summary.matrix if isinstance(summary, LossyGram) else None
         rows = rows if isinstance(summary, LossyGram) else np.sqrt(weight) * summary.rows
     elif isinstance(memory, SketchMemory):
-        rows, spread = summary.rows, _kept(np.full(d, _missing_on_average(memory, statistics)))
+        rows, spread = summary.rows, _even(d, _missing_on_average(memory, statistics))
         if memory.estimate != "paper":
-            certain = _kept(np.full(d, float(summary.shed) if memory.compensated else 0.0))
+            certain = _even(d, float(summary.shed) if memory.compensated else 0.0)
     else:
         raise TypeError(f"no sum of a {type(summary).__name__}")
     return GroupSum(matrix, rows, spread, moment, statistics.count, statistics.rewards, certain)
@@ -180,6 +180,11 @@ def sum_of(memory: Memory, statistics: Statistics) -> GroupSum:
 def _kept(diagonal: Array) -> Array:
     """Return a diagonal without numbers so small that what is divided by them is none."""
     return np.where(diagonal < _LEAST, 0.0, diagonal)
+
+
+def _even(d: int, number: float) -> Array:
+    """Return such a diagonal of one number."""
+    return np.full(d, number) if number >= _LEAST else np.zeros(d)
 
 
 def _lossy(memory: LossyMemory, summary: LossyRows | LossyGram | Fitted) -> tuple[float, Array]:

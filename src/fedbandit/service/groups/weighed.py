@@ -119,10 +119,10 @@ class WeighedGroups:
 
     def absorb(self, sent: Iterable[tuple[int, Statistics]], now: float) -> dict[int, bytes]:
         """Add what was sent, each with the number of its group; return what is to be stored."""
-        touched = set()
+        touched, told = set(), self._at if self._found.theta is None else self._found.theta
         for number, statistics in sent:
             piece = sum_of(self._memory, statistics)
-            self._sums.add(number, piece, self._at)
+            self._sums.add(number, piece, told)
             self._note(piece)
             touched.add(number)
         most = _MOVED * self._sums.middle
