@@ -103,6 +103,21 @@ def test_groups_are_watched_and_advised_where_there_are_agents_for_them(
     opened.close()
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("4", "liars that lie alike can sway a young model"),
+        ("513", "one liar can own the model"),
+        ("4 --relays 1", "from 8 relays on"),
+    ],
+)
+def test_what_is_not_held_is_said_when_a_model_is_made(
+    capsys: Capture, given: str, said: str
+) -> None:
+    run(f"model create news --agents 50 --dimension {given}")
+    assert said in capsys.readouterr().err
+
+
 def test_no_groups_are_watched_of_more_features_than_that_is_made_for(capsys: Capture) -> None:
     assert main(["model", "create", "news", "--dimension", "513", "--groups", "auto"]) == 2
     assert "auto is for at most 512 features" in capsys.readouterr().err

@@ -116,8 +116,14 @@ def _create(arguments: Namespace) -> None:
         lambda: identity(model, recipe),
         lambda: say(f"{model.name}: {recipe!r}, fingerprint {model.fingerprint}", indent="  "),
     )
-    told = advice(limits, quotas, agents=recipe.agents, groups=groups, watched=watched)
-    for line in told:
+    for line in advice(
+        limits,
+        quotas,
+        agents=recipe.agents,
+        groups=groups,
+        watched=watched,
+        relays=model.relays,
+    ):
         print(line, file=sys.stderr)
 
 

@@ -159,11 +159,11 @@ def groups_from(given: int | str | None, *, dimension: int) -> tuple[int, bool]:
 
 
 def advice(
-    limits: "Limits", quotas: "Quotas", *, agents: int, groups: int, watched: bool
+    limits: "Limits", quotas: "Quotas", *, agents: int, groups: int, watched: bool, relays: int = 0
 ) -> list[str]:
-    """Return what to set where agents are not one's own, a line each."""
+    """Return what to set where agents are not one's own, and what nothing helps, a line each."""
     from fedbandit.service.bookkeeping.quotas import USUAL_QUOTAS
-    from fedbandit.service.groups.membership import ADVISED_GROUPS, FEWEST_AGENTS
+    from fedbandit.service.groups.membership import ADVISED_GROUPS, FEWEST_AGENTS, WATCHED_FROM
     from fedbandit.service.models.model import DEFAULT_LIMITS
 
     said = []
@@ -187,10 +187,15 @@ def advice(
             f"{', '.join(missing)}: a few times what the busiest honest agent sends"
         )
     if (watched or not groups) and agents >= FEWEST_AGENTS:
-        risk = "liars that lie alike can sway" if watched else "few liars can turn"
+        risk = "liars that lie alike can sway a young" if watched else "one liar can own the"
         said.append(
-            f"{risk} a young model; where agents are not yours, set --groups "
+            f"{risk} model; where agents are not yours, set --groups "
             f"{ADVISED_GROUPS} (fedbandit model set)"
+        )
+    if relays and groups:
+        said.append(
+            "groups are of relays here, and an agent that lies speaks for its whole relay: they "
+            f"hold one from {WATCHED_FROM} relays on, and set --groups 0 for fewer"
         )
     return said
 
