@@ -1,5 +1,6 @@
 """The door lets in whatever agents can observe, rounding and all."""
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from fedbandit.core.memory.narrow import Narrow, Width, narrowed
 from fedbandit.core.memory.summary import sketch_of
 from fedbandit.core.statistics import Rewards
 from fedbandit.errors import InvalidMessage
+from fedbandit.service.merging.merge import merge
 from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.validation.upload import check_sync
 from tests.service.made_uploads import GRAM, RECIPE
@@ -151,6 +153,27 @@ def test_numbers_that_are_hardly_any_are_refused_by_name(
             fb.Statistics(gram, size * np.eye(d)[-1], 100), made.server().base
         )
         assert not size or refusal(made, sent) != ""
+
+
+@pytest.mark.parametrize("tiny", [1e-200, 1e-300, 1e-310, 5e-324])
+@pytest.mark.parametrize("lost", [1e-12, 1e-7, 1e-3])
+def test_what_was_lost_beside_bounds_of_next_to_nothing_is_merged_or_refused_by_name(
+    tiny: float, lost: float
+) -> None:
+    """What rows explain of a loss leaves room for it; its share of such bounds is no number."""
+    recipe = fb.FSCLB.lean(dimension=6, agents=2)
+    agent = recipe.agent(0)
+    agent.observe(0.3 * np.random.default_rng(0).standard_normal(6), 0.5)
+    upload = agent.receive(fb.Collect())
+    assert isinstance(upload, fb.Upload)
+    assert isinstance(upload.statistics.summary, Fitted)
+    for moment in (np.zeros(6), upload.statistics.moment):
+        summary = replace(upload.statistics.summary, top=tiny, lost=lost)
+        statistics = replace(upload.statistics, summary=summary, moment=moment)
+        if refusal(recipe, statistics) == "":
+            server = recipe.server()
+            merge(recipe, server, [upload])
+            merge(recipe, server, [fb.Upload(0, statistics)])
 
 
 def test_a_matrix_that_is_not_symmetric_is_refused_for_that() -> None:

@@ -1,6 +1,7 @@
 """Uploads that are sound one by one never merge into a state that is not."""
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedbandit.core.memory.summary import sketch_of
 from fedbandit.core.memory.triangle import Triangle
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.bookkeeping.recipes import server_at
+from fedbandit.service.merging import commit
 from fedbandit.service.merging.commit import CheckedSync, Committer
 from fedbandit.service.merging.merge import merge
 from fedbandit.service.merging.sync import Answer
@@ -64,7 +66,7 @@ def test_what_would_brick_a_model_is_undone(
     recipe.agent(0).receive(stored(url))  # and so does an agent
 
 
-def test_a_batch_whose_sum_is_not_sound_is_merged_one_by_one(
+def test_a_batch_whose_sum_is_not_sound_is_merged_in_parts(
     sqlite_url: Callable[[], str],
 ) -> None:
     url = sqlite_url()
@@ -84,6 +86,33 @@ def test_a_batch_whose_sum_is_not_sound_is_merged_one_by_one(
     assert {each.download.version for each in answers} == {len(answers) - 1}  # the last one's
     taken = [u for u, each in zip(uploads, outcomes, strict=False) if isinstance(each, Answer)]
     assert wire.encode(stored(url)) == wire.encode(merged(FLAT, taken).download())
+
+
+def test_one_that_cannot_be_merged_costs_the_others_of_its_batch_a_few_transactions(
+    sqlite_url: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each half by itself, and so on; and the state is not read again."""
+    url = sqlite_url()
+    make_model(url, "news", FLAT)
+    store = open_store(url)
+    committer = Committer(store, Served(store.model("news"), FLAT))
+    wrong = fb.Gram(1e6 * np.array([[1.0, 2.0], [2.0, 1.0]]))
+    uploads = [upload_for(FLAT, seed) for seed in range(33)]
+    first = wire.Sync("0" * 16, bytes(16), 1, uploads[0])
+    committer.commit([CheckedSync("b", first, 10)])
+    uploads[20] = fb.Upload(0, fb.Statistics(wrong, np.zeros(2), 1))
+    syncs = [wire.Sync("0" * 16, bytes(16), n, each) for n, each in enumerate(uploads[1:], 1)]
+    transactions, lock = count(), store.lock
+    monkeypatch.setattr(store, "lock", lambda name: lock(name) if next(transactions) >= 0 else None)
+    monkeypatch.setattr(commit, "server_at", None)
+    outcomes = committer.commit([CheckedSync("a", sync, 10) for sync in syncs])
+    store.close()
+    at_fault = [number for number, each in enumerate(outcomes) if isinstance(each, Refusal)]
+    assert at_fault == [19]
+    assert next(transactions) == 2 * 5 + 1  # of 32, and of both halves of what holds it
+    taken = [each for each in uploads if each.statistics.summary is not wrong]
+    assert stored(url).version == len(taken) == 32
+    np.testing.assert_allclose(stored(url).moment, merged(FLAT, taken).moment)
 
 
 @settings(max_examples=50, deadline=None)

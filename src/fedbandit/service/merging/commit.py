@@ -76,32 +76,36 @@ class Committer:
         """Merge, commit, and return an outcome for each sync; raise if it is not known.
 
         What an answer says was merged is durable: the transaction has ended by then. If the merged
-        state would be unsound, or the merged uploads of one agent cannot be read, each sync gets a
-        transaction of its own, to refuse only those at fault.
+        state would be unsound, or what is known of one agent cannot be read, each half of the batch
+        gets a transaction of its own, and so on, to refuse only those at fault.
         """
-        try:
-            return self._commit(batch)
-        except (_Unsound, UnreadableUploads):
-            outcomes = [self._commit_alone(each) for each in batch]
-        if self._served.model.weighed:
+        outcomes, whole = self._commit_halves(batch)
+        if whole or self._served.model.weighed:
             return outcomes  # each with what its own group is told
         last: dict[tuple[int, int | None], bytes] = {
             (each.format, None): each.download for each in outcomes if isinstance(each, Answer)
         }
         return _with_downloads(outcomes, [None] * len(batch), last)
 
-    def _commit_alone(self, checked: CheckedSync) -> Outcome:
+    def _commit_halves(self, batch: Sequence[CheckedSync]) -> tuple[list[Outcome], bool]:
+        """Return the outcomes, and whether all came from one transaction."""
         try:
-            return self._commit([checked])[0]
+            return self._commit(batch), True
         except _Unsound as unsound:
-            return refused(unsound.error)
+            if len(batch) == 1:
+                return [refused(unsound.error)], True
         except UnreadableUploads as error:
-            _log.error("%s", error)
-            return not_now("store", "what it holds of this agent cannot be read")
+            if len(batch) == 1:
+                _log.error("%s", error)
+                return [not_now("store", "what it holds of this agent cannot be read")], True
+        half = len(batch) // 2
+        parts = [self._commit_halves(batch[:half]), self._commit_halves(batch[half:])]
+        return [each for outcomes, _ in parts for each in outcomes], False
 
     def _commit(self, batch: Sequence[CheckedSync]) -> list[Outcome]:
         held, self._held = self._held, None  # a failure leaves nothing half merged behind
         digest, ends, self._ends = self._digest, self._ends, {}
+        minute = self._minute
         with self._store.lock(self._served.model.name) as locked:
             if locked.model.incarnation != self._served.model.incarnation:
                 raise ModelGone
@@ -118,7 +122,12 @@ class Committer:
                     now, known = time.time(), held.statistics
                     self._weighed.read(locked.past.groups(), now, carried, known)
                 self._relayed = self._read_relayed(locked)
-            outcomes = self._merge(locked, held, batch)
+            try:
+                outcomes = self._merge(locked, held, batch)
+            except _Unsound as unsound:
+                if unsound.unchanged:
+                    self._held, self._minute = held, minute
+                raise
             set_back = locked.model.set_back
         self._held = held
         owns = [self._own(each.agent) for each in batch]
@@ -137,12 +146,13 @@ class Committer:
         keep_snapshot(locked, sorting.now)
         reference = None if self._relayed is None else server.base.reference
         moved = self._moved(locked, server, sorting.now)
+        version = server.version
         try:
             merge(self._served.recipe, server, sorting.new)
             self._merge_into_groups(locked, server, sorting)
             due = self._pass_on(locked, server, sorting, reference)
         except InvalidMessage as error:
-            raise _Unsound(error) from error
+            raise _Unsound(error, unchanged=server.version == version) from error
         self._bytes = wire.encode(server.whole())
         version, count = server.version, server.count
         merged, mass = sorting.told(version), sorting.mass
@@ -259,11 +269,14 @@ def rules_of(model: Model) -> tuple[wire.Limits, int, int, bool, bool]:
 
 
 class _Unsound(Exception):
-    """Uploads that are valid one by one, and whose sum agents would refuse; and why."""
+    """Uploads that are valid one by one, and whose sum agents would refuse; and why.
 
-    def __init__(self, error: InvalidMessage) -> None:
+    ``unchanged``: nothing of them is in the server or the groups that are held in memory.
+    """
+
+    def __init__(self, error: InvalidMessage, *, unchanged: bool = False) -> None:
         super().__init__(str(error))
-        self.error = error
+        self.error, self.unchanged = error, unchanged
 
 
 class _Sorting:

@@ -13,6 +13,7 @@ from fedbandit.service.validation.evidence import UNSEEN, misfit
 _UP = 2.0 ** (1 / 8) * (1.0 + 1e-5)  # a bound is rounded up to the next of eight levels
 _LOOSE = 1e-6
 _FINEST = 2.0**-29  # a step is at least this share of the largest entry
+_MOST_TIMES = 1e290  # the bounds: a loss beside so little, divided by it, is no number
 
 
 def lossy_evidence(summary: LossyRows | Fitted, moment: Array) -> tuple[float, float, float, float]:
@@ -58,6 +59,10 @@ def check_bound(summary: LossyRows | Fitted, ridge: float, levels: int = 0) -> N
     if not summary.weight <= heaviest * loose:
         expected = f"at most {heaviest:g}: an upload is rounded twice at most"
         raise misfit("upload.summary.weight", summary.weight, expected)
+    if 0.0 < total < summary.lost / _MOST_TIMES:
+        raise misfit(
+            "upload.summary.lost", summary.lost, f"at most {_MOST_TIMES:g} times {total:g}"
+        )
     relayed = levels * rounds * (trace + summary.lost)
     slips = relayed * _lengthened(d)
     added = 2.0 * rounds * UPLOAD * ridge + relayed * (2.0 * UPLOAD + ETA) + slips
