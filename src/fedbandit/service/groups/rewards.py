@@ -14,6 +14,11 @@ leaves the mean of a group as it is: who has most of the rounds of an honest fle
 several. If at most so many groups lie, Q is at most the honest groups' sum, and N that of their
 numbers: each liar adds at most as much as all honest ones have.
 
+What theta leaves of a group's squares is the least that several estimates leave: that from all, the
+one that is told, and the group's own (``explained_by_own``). Where few groups share a feature the
+second explains next to nothing, and one liar can turn the first there, so that what honest groups
+learned would count as noise.
+
 The radius also falls with the number of directions that data has shown. One group that claims a
 little of every direction, within its share of each (``certainty``), shows all of them, and nobody
 tries what is new. So that number is taken without the groups that show most, and where agents would
@@ -35,6 +40,7 @@ from fedbandit.service.groups.sums import SILENT, GroupSum
 _FEW = 3
 _EACH = 8  # one group of so many is left out where directions are counted
 _MORE = 1.5  # times as many directions are told as they are
+_FREE = 1.5  # rewards for each number that is fitted to them: fewer tell no noise
 _OFF, _LITTLE = 1.5, 0.01  # a noise that is wrong by less, or by as much of r^2, is told as it is
 
 
@@ -54,6 +60,29 @@ def noise_of(sums: Sequence[Rewards], *, explained: Array, trusted: Sequence[boo
     left = np.maximum(squares - explained, 0.0)
     weights = np.minimum(_weights(left, past, few), _weights(counts, past, few))
     return float(weights @ left) / max(float(weights @ counts), 1.0)
+
+
+def explained_by_own(
+    sums: Sequence[GroupSum], rewards: Sequence[Rewards], *, ridge: float
+) -> Array:
+    """Return what each group's own estimate explains of its squares (N); -inf of too few rewards.
+
+    Where k numbers are fitted to n rewards, (n - k) / n of the noise is left on average, so that
+    what is left counts for more. k = tr (ridge I + G)^-1 G is no more than the same of the diagonal
+    of G. O(N d^3).
+    """
+    found = np.full(len(sums), -inf)
+    for place, (one, told) in enumerate(zip(sums, rewards, strict=True)):
+        held = np.maximum(one.diagonal, 0.0)
+        fitted = float((held / (held + ridge)).sum())
+        if told.count <= _FREE * fitted + 1.0:
+            continue
+        whole = one.square + np.diag(one.spread + ridge)
+        theta = np.asarray(np.linalg.solve(whole, one.moment), dtype=np.float64)
+        left = told.squares - float((2.0 * one.moment - one.times(theta)) @ theta)
+        if np.isfinite(left):
+            found[place] = told.squares - max(left, 0.0) * told.count / (told.count - fitted)
+    return found
 
 
 def _weights(values: Array, trusted: NDArray[np.bool_], few: int) -> Array:

@@ -41,7 +41,13 @@ from fedbandit.service.groups.leaning import shifts, without_leaning
 from fedbandit.service.groups.lessening import is_told_anew, lessened
 from fedbandit.service.groups.looking import TimeToLook, look
 from fedbandit.service.groups.membership import group_at
-from fedbandit.service.groups.rewards import believed, noise_for_fewer, noise_of, shown_by_several
+from fedbandit.service.groups.rewards import (
+    believed,
+    explained_by_own,
+    noise_for_fewer,
+    noise_of,
+    shown_by_several,
+)
 from fedbandit.service.groups.sums import GroupSum, sum_of
 from fedbandit.service.groups.telling import as_told, moment_for
 from fedbandit.service.groups.weighing import Weighed
@@ -223,7 +229,7 @@ class WeighedGroups:
         return believed(told.rewards, noise=self._noise, explained=explained)
 
     def _measured_noise(self, thetas: Iterable[Array]) -> float | None:
-        """Return the noise of rewards by groups, as the better of these estimates leave it.
+        """Return the noise of rewards by groups, as the best of these and their own leave it.
 
         None where agents do not ask for it.
         """
@@ -231,9 +237,9 @@ class WeighedGroups:
             return None
         rewards, past = self._sums.rewards()
         each = [self._sums[key].total for key in self._sums.keys]
-        explained = [
-            [(2.0 * one.moment - one.times(theta)) @ theta for one in each] for theta in thetas
-        ]
+        explained = [explained_by_own(each, rewards, ridge=self._memory.ridge)]
+        for theta in thetas:
+            explained += [np.array([(2.0 * one.moment - one.times(theta)) @ theta for one in each])]
         return noise_of(rewards, explained=np.max(explained, axis=0), trusted=past)
 
     def _estimated(self, whole: Server, number: int | None) -> Statistics:
