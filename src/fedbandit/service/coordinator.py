@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from fedbandit import wire
 from fedbandit.errors import InvalidParameter, InvalidState, LocalError, UnknownName
+from fedbandit.service.access.attempts import Attempts
 from fedbandit.service.access.audit import AuditLog
 from fedbandit.service.access.authentication import Authentication
 from fedbandit.service.admission import Turns
@@ -37,6 +38,7 @@ from fedbandit.service.refusal import (
     other_format,
     quarantined,
     too_many,
+    too_often,
     unauthorised,
 )
 from fedbandit.service.relay.upstream import Relays
@@ -98,6 +100,7 @@ class Coordinator:
         self._models: dict[str, tuple[float, Served]] = {}
         self._downloads = Downloads()
         self._held_back: dict[tuple[ModelRef, str], tuple[float, Refusal]] = {}
+        self._fruitless = Attempts(most=settings.fruitless)
         self._away: set[_How] = set()
         self._ready_until = 0.0
         self._readying: asyncio.Task[None] | None = None
@@ -177,9 +180,12 @@ class Coordinator:
         until, held_back = self._held_back.get((ref, agent), (0.0, None))
         if held_back is not None and until > time.monotonic():
             raise held_back.again()
+        asking = self._may_ask(served, agent)
         try:
             answer = await self._merger.take(ref, SyncRequest(agent, body, token))
         except Refusal as refusal:
+            if refusal.status is HTTPStatus.UNPROCESSABLE_ENTITY:
+                self._fruitless.allow(asking)
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
                 self.authentication.forget(token)
             elif refusal.field == QUOTA or refusal.status is HTTPStatus.FORBIDDEN:
@@ -191,6 +197,8 @@ class Coordinator:
             raise self._store_away("written", error) from error
         if answer.merged:
             self._store_back("written")
+        else:
+            self._fruitless.allow(asking)
         if answer.quarantined:
             self._hold_back((ref, agent), quarantined())
         if answer.due:
@@ -214,6 +222,7 @@ class Coordinator:
         name, params = served.model.name, served.params_in(form)
         if params is None:
             raise other_format(form)
+        asking = self._may_ask(served, agent)
 
         def read() -> Told:
             model, digest = self._store.outline(name)
@@ -232,11 +241,14 @@ class Coordinator:
             return Told(body, not has, made.download.version)
 
         try:
-            return await self._asked(read)
+            told = await self._asked(read)
         except UnknownName as error:
             raise self._gone(name, error) from error
         except ModelGone as error:
             raise self._replaced(name) from error
+        if told.version is not None:
+            self._fruitless.allow(asking)
+        return told
 
     async def ready(self) -> None:
         """Raise Refusal (503) unless a sync would be answered now.
@@ -304,6 +316,16 @@ class Coordinator:
         self._store.close()
         if self.audit is not None:
             await asyncio.to_thread(self.audit.close)
+
+    def _may_ask(self, served: Served, agent: str) -> str:
+        """Return by what name an agent's requests are counted that change nothing.
+
+        Raises Refusal (429) if there were too many of them.
+        """
+        asking = f"{served.model.name}/{agent}"
+        if not self._fruitless.are_left(asking):
+            raise too_often()
+        return asking
 
     def _hold_back(self, who: tuple[ModelRef, str], refusal: Refusal) -> None:
         if len(self._held_back) >= _REMEMBERED:

@@ -80,6 +80,12 @@ def too_many(field: str, message: str, *, closes: bool = False) -> Refusal:
     return Refusal(HTTPStatus.TOO_MANY_REQUESTS, field, message, closes=closes)
 
 
+def too_often() -> Refusal:
+    """Return the answer to an agent that keeps asking for what changes nothing."""
+    message = "this agent asks too often for what changes nothing: uploads that are refused, "
+    return too_many("agent", f"{message}copies, states")
+
+
 def over_quota(exceeded: Exceeded) -> Refusal:
     """Return the answer to an upload that has to wait: nothing is wrong with it."""
     return Refusal(

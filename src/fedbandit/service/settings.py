@@ -23,7 +23,9 @@ class Settings:
     answer that its token is not good for it. ``stop_seconds``: for what was accepted, when
     told to stop. ``overlap_seconds``: that a token stays good once its agent has asked for another.
     ``wrong_tokens``: of one address that are answered 401 at once, and one a second from then on;
-    the others are answered 429. ``bounds``: connections open at once.
+    the others are answered 429. ``fruitless``: requests of one agent at once that change nothing,
+    which are uploads that are refused, copies and states, and one a second from then on; more are
+    answered 429. ``bounds``: connections open at once.
     """
 
     open: bool = False
@@ -38,4 +40,5 @@ class Settings:
     stop_seconds: float = 5.0
     overlap_seconds: float = 86_400.0
     wrong_tokens: int = 60
+    fruitless: int = 120
     bounds: ConnectionBounds = BOUNDS

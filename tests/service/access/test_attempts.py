@@ -1,4 +1,4 @@
-"""How often an address may be wrong."""
+"""How often somebody may ask for what comes to nothing."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,9 @@ def test_in_any_stretch_of_time_no_more_than_at_once_and_a_second(pauses: list[f
     attempts, allowed = Attempts(most=5, a_second=1.0, clock=clock), []
     for pause in pauses:
         clock.now += pause
-        if attempts.allow("a"):
+        left = attempts.are_left("a")  # counts nothing
+        assert attempts.allow("a") == left
+        if left:
             allowed.append(clock.now)
     for first in range(len(allowed)):
         for last in range(first, len(allowed)):
