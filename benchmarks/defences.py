@@ -89,7 +89,7 @@ class Median(Defence):
 
 
 class Weighed(Defence):
-    """Sorts agents into groups by name, and weighs these: ``model create --groups 24``.
+    """Sorts agents into groups by number, and weighs these: ``model create --groups 24``.
 
     ``watched``: once one stands out, as models have it unless it is said otherwise. Looks take no
     time, unless there is a ``pace``: the seconds from one upload to the next, and those of a look.
@@ -138,7 +138,7 @@ class Weighed(Defence):
         return self.now
 
     def _group(self, agent: int) -> int:
-        return key_of(self.number, group_of(0.5, self.number, f"agent-{agent}"))
+        return key_of(self.number, group_of(0.5, self.number, "", place=agent))
 
     def download(self, agent: int) -> fb.Download:
         """Return what an agent is told."""

@@ -29,8 +29,8 @@ class Setting:
 
 
 def place(agent: int) -> int:
-    """Return the group of 24 that an agent is in, as ``Weighed`` names it."""
-    return group_of(0.5, 24, f"agent-{agent}")
+    """Return the group of 24 that an agent is in, as ``Weighed`` sorts them."""
+    return group_of(0.5, 24, "", place=agent)
 
 
 class World:

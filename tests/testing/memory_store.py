@@ -99,6 +99,10 @@ class LockedModel:
     def merged_uploads(self, agents: Collection[str]) -> dict[str, MergedUploads]:
         return {agent: self.new.merged.get(agent, MergedUploads()) for agent in agents}
 
+    def next_place(self) -> int:
+        places = [each.place for each in self.new.merged.values() if each.place is not None]
+        return max(places, default=-1) + 1
+
     def senders(self) -> Senders:
         found = [each for each in self.new.merged.values() if each.uploads]
         return Senders(len(found), sum(each.observations for each in found))

@@ -125,7 +125,7 @@ def _standing_out(model: Model, store: Store) -> tuple[int, int]:
     if not (model.weighed and model.told):
         return 0, 0
     recipe, state = recipe_of(model), store.state(model.name)[1]
-    found = doubts_view(store, model, recipe, server_at(recipe, state), ())
+    found = doubts_view(store, model, recipe, server_at(recipe, state), {})
     return sum(each["contradicts"] for each in found), sum(each["share"] > 0.0 for each in found)
 
 

@@ -41,7 +41,9 @@ class OpenStore(Protocol):
 LIVES = {bytes(16): Life(0, 2**62, 3), b"\xfe" * 16: Life(1, 1, 2**62)}
 SPENT = Spent(0.5, 0.25, 8.0)
 SHADOW = ShadowSums(9, 8, 7, 6, 5, 4, 3.5, -2.5, 1.5, 2.5, 7.0, 8.0, 0.25)
-MERGED = MergedUploads(LIVES, 2, 1, 5, 6, 2**62, 1.25, 0.5, 7.5, SPENT, 3, True, 4, -2.5, 9, SHADOW)
+MERGED = MergedUploads(
+    *(LIVES, 2, 1, 5, 6, 2**62, 1.25, 0.5, 7.5, SPENT, 3, True, 4, -2.5, 9, SHADOW, 7)
+)
 PARTS = [
     Part("", 1, 2, b"old"),
     Part("a", 3, 3, b"\x00"),
@@ -292,6 +294,16 @@ class StoreContract(ProgressContract, TokenContract):
         assert store.agents("news") == {"a": MERGED, "b": MergedUploads(seen=4.0)}
         with pytest.raises(UnknownName):
             store.agents("new")
+
+    def test_the_next_place_is_after_all_that_agents_of_the_model_have(self, store: Store) -> None:
+        store.create(NEWS, NEWS_STATE)
+        store.create(SHOP, SHOP_STATE)
+        for merged, place in (({}, 0), ({"b": MergedUploads(place=0)}, 1), ({"a": MERGED}, 8)):
+            write(store, NEWS, merged)
+            with store.lock("news") as locked:
+                assert locked.next_place() == place
+        with store.lock("shop") as locked:
+            assert locked.next_place() == 0
 
     def test_shadows_are_those_of_agents_that_told_and_may_upload(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)

@@ -86,7 +86,7 @@ def made(
     history: History = OFTEN,
     watched: bool = False,
 ) -> Store:
-    """A store with a model in it; its agents are in ten of twelve groups."""
+    """A store with a model in it."""
     store = open_store(url, create=True)
     model, state = new_model("news", recipe, groups=groups, history=history, watched=watched)
     store.create(replace(model, created=0.5), state)
@@ -108,7 +108,8 @@ def check_shown(store: Store, agent: str) -> None:
     """The group that contradicts the others is named, with its agents."""
     model = store.model("news")
     (found,) = model_view(store, "news", "day")["doubted"]
-    assert found["group"] == group_of(model.created, GROUPS, agent)
+    place = store.agents("news")[agent].place
+    assert found["group"] == group_of(model.created, GROUPS, agent, place)
     assert agent in found["agents"]
     assert found["weight"] < 0.3
     assert measured(store)["news"]["fedbandit_model_doubted"] == 1

@@ -23,8 +23,9 @@ from fedbandit.service.groups.shares import shares_kept
 from fedbandit.service.groups.sums import sum_of
 from fedbandit.service.groups.telling import as_told
 from fedbandit.service.groups.weighed import WeighedGroups
-from fedbandit.service.merging.commit import CheckedSync, Committer
+from fedbandit.service.merging.commit import Committer
 from fedbandit.service.merging.merge import merge
+from fedbandit.service.merging.sorting import CheckedSync
 from fedbandit.service.merging.sync import Answer
 from fedbandit.service.models.model import Served, new_model
 from fedbandit.service.models.resorting import summed

@@ -17,7 +17,8 @@ from starlette.testclient import TestClient
 
 import fedbandit as fb
 from fedbandit import wire
-from fedbandit.service.merging.commit import CheckedSync, Committer
+from fedbandit.service.merging.commit import Committer
+from fedbandit.service.merging.sorting import CheckedSync
 from fedbandit.service.merging.sync import Answer, Outcome
 from fedbandit.service.models.model import Served
 from fedbandit.service.storage.opening import open_store

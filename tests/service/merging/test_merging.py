@@ -17,8 +17,9 @@ from fedbandit.core.memory.triangle import Triangle
 from fedbandit.errors import InvalidMessage
 from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.merging import commit
-from fedbandit.service.merging.commit import CheckedSync, Committer
+from fedbandit.service.merging.commit import Committer
 from fedbandit.service.merging.merge import merge
+from fedbandit.service.merging.sorting import CheckedSync
 from fedbandit.service.merging.sync import Answer
 from fedbandit.service.models.model import Served
 from fedbandit.service.refusal import Refusal

@@ -18,7 +18,8 @@ from fedbandit.errors import DataError, UnknownName
 from fedbandit.service.bookkeeping.history import LOOSE, History, Snapshot, superfluous
 from fedbandit.service.bookkeeping.quotas import Quotas
 from fedbandit.service.bookkeeping.recipes import server_at
-from fedbandit.service.merging.commit import CheckedSync, Committer
+from fedbandit.service.merging.commit import Committer
+from fedbandit.service.merging.sorting import CheckedSync
 from fedbandit.service.merging.sync import Answer, Outcome
 from fedbandit.service.models import undo
 from fedbandit.service.models.archive import archive_bytes, read_archive

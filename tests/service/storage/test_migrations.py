@@ -85,8 +85,28 @@ def test_there_is_a_step_from_every_schema_since_the_oldest() -> None:
     assert sorted(MIGRATIONS) == list(range(SCHEMA - len(MIGRATIONS), SCHEMA))
 
 
+def _without_places(url: str) -> None:
+    """Make a store of the schema before agents had places."""
+    overwrite(url, "ALTER TABLE agents DROP COLUMN place")
+    overwrite(url, "UPDATE fedbandit SET version = 11")
+
+
+def test_agents_of_a_store_from_before_places_have_none(old: str) -> None:
+    with client_of(old) as client:
+        post(client, sync_for(RECIPE, 1))
+    _without_places(old)
+    with client_of(old) as client:
+        post(client, sync_for(RECIPE, 2, sequence=2))
+        post(client, sync_for(RECIPE, 3), agent="tablet")
+    opened = open_store(old)
+    agents = opened.agents("news")
+    assert (agents["phone"].place, agents["tablet"].place) == (None, 0)
+    opened.close()
+
+
 def _without_shadows(url: str) -> None:
     """Make a store of the schema before agents told of shadow mode."""
+    _without_places(url)
     overwrite(url, "ALTER TABLE agents DROP COLUMN shadow")
     overwrite(url, "UPDATE fedbandit SET version = 8")
 

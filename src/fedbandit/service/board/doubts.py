@@ -5,6 +5,7 @@ from typing import Any
 
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.server import Server
+from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.groups.membership import group_at, key_for
 from fedbandit.service.groups.weighed import StandsOut, WeighedGroups
 from fedbandit.service.storage.contract import Model, Store
@@ -13,7 +14,7 @@ _NAMED = 20
 
 
 def doubts_view(
-    store: Store, model: Model, recipe: Recipe, whole: Server, agents: Iterable[str]
+    store: Store, model: Model, recipe: Recipe, whole: Server, agents: Mapping[str, MergedUploads]
 ) -> list[dict[str, Any]]:
     """Return those groups, the least weight first, each with its agents; mostly none."""
     if not (model.weighed and model.told):
@@ -32,7 +33,11 @@ def doubts_view(
 
 
 def agents_standing_out(
-    recipe: Recipe, model: Model, whole: Server, stored: Mapping[int, bytes], agents: Iterable[str]
+    recipe: Recipe,
+    model: Model,
+    whole: Server,
+    stored: Mapping[int, bytes],
+    agents: Mapping[str, MergedUploads],
 ) -> list[tuple[StandsOut, list[str]]]:
     """Return the groups that stand out, the least weight first, each with its agents.
 
@@ -48,7 +53,7 @@ def agents_standing_out(
         return [
             name
             for name in theirs
-            if group_at(key_for(model.created, many, name)) == (many, number)
+            if group_at(key_for(model.created, many, name, agents[name].place)) == (many, number)
         ]
 
     return [(each, members(each.key)) for each in sorted(found, key=lambda each: each.weight)]

@@ -55,7 +55,8 @@ class MergedUploads(msgspec.Struct, frozen=True):
     ``history``). Of an agent that is ``quarantined`` nothing is merged. ``rewards`` and
     ``reward_total``: number and sum of the rewards that it told of. ``held``: the version that it
     was told last. ``shadow``: how it compared with the rule that it shadows, when it last told of
-    that; None if it never did.
+    that; None if it never did. ``place``: by which it was put into a group (``groups.membership``);
+    None if it had sent something before agents had one, or never did.
     """
 
     lives: Mapping[bytes, Life] = msgspec.field(default_factory=dict)
@@ -74,6 +75,7 @@ class MergedUploads(msgspec.Struct, frozen=True):
     reward_total: float = 0.0
     held: int = 0
     shadow: ShadowSums | None = None
+    place: int | None = None
 
     def copy_of(self, life: bytes, *, born: int, sequence: int) -> int | None:
         """Return None for a new upload; for a copy, the version that it was merged as, if known.

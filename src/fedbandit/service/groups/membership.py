@@ -3,8 +3,10 @@
 What agents send is merged into the whole, as ever, and into the sum of the sender's group as well.
 What agents are told is found from these sums (``groups.weighed``).
 
-Which group an agent is in depends on its name and on when the model was made, so that it cannot be
-chosen from outside.
+The first agents that send something are each alone in a group; once all groups have one, each gets
+a second one, and so on (``place``): who shares a group with a liar is told less, so few do. Which
+of the groups it is depends on when the model was made, so that it cannot be chosen from outside.
+Agents that had sent something before they had a place are in groups by their names.
 """
 
 from functools import lru_cache
@@ -28,16 +30,26 @@ FEWEST_AGENTS: Final = 10
 _KEYS, _CLOSED = 1000, 500
 
 
-def group_of(created: float, groups: int, agent: str) -> int:
-    """Return the group of an agent of the model that was made at this time."""
+def group_of(created: float, groups: int, agent: str, place: int | None = None) -> int:
+    """Return the group of an agent of the model that was made at this time.
+
+    ``place``: how many agents had one before it; None if it has none.
+    """
     if agent.startswith("/"):  # not an agent: what a whole group had sent, see ``undo``
         return int(agent[1:])
-    digest = sha256(f"{created!r}/{agent}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") % groups
+    if place is None:
+        return _drawn(created, agent) % groups
+    turn, seat = divmod(place, groups)
+    return (seat + _drawn(created, f"/{turn}")) % groups
+
+
+def _drawn(created: float, what: str) -> int:
+    digest = sha256(f"{created!r}/{what}".encode()).digest()
+    return int.from_bytes(digest[:8], "big")
 
 
 @lru_cache(maxsize=1 << 16)
-def key_for(created: float, groups: int, agent: str) -> int:
+def key_for(created: float, groups: int, agent: str, place: int | None = None) -> int:
     """Return the key of the sum that what an agent sends is added to.
 
     A log that an operator merged (``model warm``) is no agent's: it counts as what was merged
@@ -45,7 +57,7 @@ def key_for(created: float, groups: int, agent: str) -> int:
     """
     if is_log_name(agent):
         return key_of(1, 0)
-    return key_of(groups, group_of(created, groups, agent))
+    return key_of(groups, group_of(created, groups, agent, place))
 
 
 def key_of(groups: int, number: int) -> int:

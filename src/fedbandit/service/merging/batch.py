@@ -8,7 +8,8 @@ from functools import partial
 
 from fedbandit import wire
 from fedbandit.errors import InvalidMessage, UnknownName
-from fedbandit.service.merging.commit import CheckedSync, Committer, rules_of
+from fedbandit.service.merging.commit import Committer, rules_of
+from fedbandit.service.merging.sorting import CheckedSync
 from fedbandit.service.merging.sync import ModelGone, ModelRef, Outcome, SyncRequest
 from fedbandit.service.models.model import Served, recipe_of
 from fedbandit.service.refusal import Refusal, failed, refused

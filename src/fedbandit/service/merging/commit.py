@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
 import numpy as np
@@ -13,45 +12,24 @@ from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.server import Server
-from fedbandit.errors import InvalidMessage, complaint
-from fedbandit.service.bookkeeping.deduplication import MergedUploads, UnreadableUploads
+from fedbandit.errors import InvalidMessage
+from fedbandit.service.bookkeeping.deduplication import UnreadableUploads
 from fedbandit.service.bookkeeping.progress import HOUR, MINUTE, merged_progress, start_of
-from fedbandit.service.bookkeeping.quotas import (
-    Exceeded,
-    Spent,
-    exceeded_rate,
-    exceeded_share,
-    mass_of,
-)
 from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.groups.membership import group_of, key_for
 from fedbandit.service.groups.telling import as_told, told_moment
 from fedbandit.service.groups.weighed import WeighedGroups
 from fedbandit.service.merging.merge import merge
+from fedbandit.service.merging.sorting import CheckedSync, Sorting
 from fedbandit.service.merging.sync import Answer, ModelGone, Outcome
 from fedbandit.service.models.model import Served
 from fedbandit.service.models.parts import keep_parts
 from fedbandit.service.models.undo import keep_snapshot, opened_groups
-from fedbandit.service.refusal import not_now, over_quota, quarantined, refused, unauthorised
+from fedbandit.service.refusal import not_now, refused
 from fedbandit.service.relay.relayed import Relayed, read_relayed
 from fedbandit.service.storage.contract import Locked, Model, Store
 
 _log = logging.getLogger("fedbandit.service")
-_CROWDING = Exceeded("too much of what waits for the coordinator above is this agent's own", 10)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CheckedSync:
-    """A sync that was decoded and passed validation, its sender, and its size in bytes.
-
-    ``token`` is the digest of the token that was shown, which the transaction looks up again; None
-    if the coordinator asks for none.
-    """
-
-    agent: str
-    sync: wire.Sync
-    size: int
-    token: bytes | None = None
 
 
 class Committer:
@@ -66,6 +44,7 @@ class Committer:
         self._store, self._served = store, served
         self._held: Server | None = None
         self._groups: dict[int, Server] = {}
+        self._places: dict[str, int | None] = {}  # of the agents of this batch
         self._weighed = WeighedGroups(served.recipe, watched=served.model.watched)
         self._relayed: Relayed | None = None
         self._bytes, self._digest, self._told = b"", b"", b""
@@ -139,8 +118,9 @@ class Committer:
 
     def _merge(self, locked: Locked, server: Server, batch: Sequence[CheckedSync]) -> list[Outcome]:
         """Merge what is new into the server and the store; answers lack their download yet."""
-        sorting = _Sorting(self._served, server, locked, batch, self._relayed)
+        sorting = Sorting(self._served, server, locked, batch, self._relayed)
         outcomes = [sorting.sort(each) for each in batch]
+        self._places = sorting.places()
         if not sorting.new:
             return outcomes
         keep_snapshot(locked, sorting.now)
@@ -176,7 +156,7 @@ class Committer:
         return None if stored is None else read_relayed(self._served.recipe, stored)
 
     def _pass_on(
-        self, locked: Locked, whole: Server, sorting: "_Sorting", reference: Array | None
+        self, locked: Locked, whole: Server, sorting: Sorting, reference: Array | None
     ) -> bool:
         """Let uploads wait for upstream too, at a relay; return whether what waits is due there."""
         if self._relayed is None:
@@ -198,14 +178,14 @@ class Committer:
         locked.past.write_mark(theta.astype("<f8").tobytes())
         return float(np.linalg.norm(theta - last)) if last.shape == theta.shape else 0.0
 
-    def _merge_into_groups(self, locked: Locked, whole: Server, sorting: "_Sorting") -> None:
+    def _merge_into_groups(self, locked: Locked, whole: Server, sorting: Sorting) -> None:
         """Add each upload to its sender's group too, and work out what agents are told."""
         model, recipe = locked.model, self._served.recipe
         if not model.groups:
             return
         sent = [(agent, upload) for agent, _, upload in sorting.parts()]
         if model.weighed:
-            keys = (key_for(model.created, model.groups, agent) for agent, _ in sent)
+            keys = (self._key(model, agent) for agent, _ in sent)
             pieces = zip(keys, (upload.statistics for _, upload in sent), strict=True)
             changed = self._weighed.absorb(pieces, sorting.now)
             if changed:
@@ -227,8 +207,11 @@ class Committer:
         model = self._served.model
         if not (model.weighed and model.groups):
             return None
-        key = key_for(model.created, model.groups, agent)
+        key = self._key(model, agent)
         return key if self._weighed.knows_more(key) else None
+
+    def _key(self, model: Model, agent: str) -> int:
+        return key_for(model.created, model.groups, agent, self._places[agent])
 
     def _downloads(
         self, server: Server, wanted: Iterable[tuple[int, int | None]], set_back: int
@@ -277,124 +260,3 @@ class _Unsound(Exception):
     def __init__(self, error: InvalidMessage, *, unchanged: bool = False) -> None:
         super().__init__(str(error))
         self.error, self.unchanged = error, unchanged
-
-
-class _Sorting:
-    """Tells new uploads of a batch from copies, and from what is refused.
-
-    ``new`` is what is to be merged, in order; ``merged`` are the senders' once that is done, and
-    ``mass`` is the model's. ``sized`` is ``new`` with sizes. ``now`` is the time of the batch.
-    ``relayed``, at a relay, says whether more may wait for the coordinator above, and of whom.
-    """
-
-    def __init__(
-        self,
-        served: Served,
-        server: Server,
-        locked: Locked,
-        batch: Sequence[CheckedSync],
-        relayed: Relayed | None,
-    ) -> None:
-        self._full = relayed is not None and relayed.is_full
-        self._crowding = frozenset[str]() if relayed is None else relayed.crowding
-        self._locked = locked
-        self._fingerprints, self._dimension = served.fingerprints, served.recipe.dimension
-        self._longest = locked.model.limits.arm_norm
-        self._version, self._count = server.version, server.count
-        self._quotas, self.mass, self.now = locked.model.quotas, locked.model.mass, time.time()
-        self._senders: list[str] = []
-        self.sized: list[tuple[Upload, int]] = []
-        self._opened = locked.opened({each.token for each in batch if each.token is not None})
-        self._before = locked.merged_uploads({each.agent for each in batch})
-        self.new: list[Upload] = []
-        self.merged: dict[str, MergedUploads] = {}
-
-    def sort(self, checked: CheckedSync) -> Outcome:
-        """Return the outcome of one sync, if the sum is sound."""
-        agent, sync = checked.agent, checked.sync
-        if checked.token is not None and self._opened.get(checked.token) != agent:
-            return unauthorised()
-        before = self._before[agent]
-        try:
-            copied = before.copy_of(sync.life, born=sync.born, sequence=sync.sequence)
-            if copied is not None:
-                answer = self._answer(sync, merged=False, version=copied)
-                return replace(answer, quarantined=before.quarantined)
-            self._check_count(sync.upload)
-        except InvalidMessage as error:
-            return refused(error)
-        if before.quarantined:
-            return quarantined()
-        if self._full:
-            return not_now("upstream", "as much waits for the coordinator above as may")
-        if agent in self._crowding:
-            return over_quota(_CROWDING)
-        mass, spent = mass_of(sync.upload.summary), before.spent.drained(self._quotas, self.now)
-        exceeded = self._exceeded(before, sync.upload.count, mass, spent)
-        if exceeded is not None:
-            return over_quota(exceeded)
-        version = self._take(agent, sync.upload, mass)
-        self.sized.append((sync.upload, checked.size))
-        self._before[agent] = self.merged[agent] = before.noting(
-            sync.life,
-            born=sync.born,
-            sequence=sync.sequence,
-            version=version,
-            observations=sync.upload.count,
-            received=checked.size,
-            seen=self.now,
-            mass=mass,
-            spent=spent.plus(sync.upload.count),
-            rewards=sync.upload.statistics.rewards,
-            shadow=sync.shadow,
-        )
-        return self._answer(sync, merged=True, version=version)
-
-    def told(self, version: int) -> dict[str, MergedUploads]:
-        """Return what is to be noted of the senders, who are all told this version."""
-        return {agent: replace(each, held=version) for agent, each in self.merged.items()}
-
-    def parts(self) -> list[tuple[str, int, Upload]]:
-        """Return what is to be merged, each with its sender and its version."""
-        versions = range(self._version + 1, self._version + 1 + len(self.new))
-        return list(zip(self._senders, versions, self.new, strict=True))
-
-    def _take(self, agent: str, upload: Upload, mass: float) -> int:
-        """Add an upload to those that are merged; return its version."""
-        self.new.append(upload)
-        self._senders.append(agent)
-        self._count += upload.count
-        self.mass += mass
-        return self._version + len(self.new)
-
-    def _exceeded(
-        self, before: MergedUploads, count: int, mass: float, spent: Spent
-    ) -> Exceeded | None:
-        return exceeded_rate(self._quotas, spent, count) or exceeded_share(
-            self._quotas,
-            dimension=self._dimension,
-            longest=self._longest,
-            sent=count,
-            observations=before.observations + count,
-            held=before.mass,
-            added=mass,
-            total=self.mass,
-            count=self._count,
-            senders=self._locked.senders,
-        )
-
-    def _answer(self, sync: wire.Sync, *, merged: bool, version: int) -> Answer:
-        head = wire.synced_head(
-            self._fingerprints[sync.format],
-            merged=merged,
-            sequence=sync.sequence,
-            version=version,
-            format=sync.format,
-        )
-        return Answer(head, b"", merged, sync.format, sync.upload.statistics.cut > 0)
-
-    def _check_count(self, upload: Upload) -> None:
-        if self._count + upload.count > wire.LARGEST:
-            expected, fix = "a sum that can be stored", "Start another model."
-            message = complaint("upload.count", got=upload.count, expected=expected, fix=fix)
-            raise InvalidMessage(message, field="upload.count")

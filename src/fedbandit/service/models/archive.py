@@ -31,8 +31,8 @@ from fedbandit.service.storage.contract import Archive, Model, Relaying
 from fedbandit.terms import check_limits, check_name
 from fedbandit.wire import Limits, ShadowSums
 
-_MAGIC = b"fedbandit model 6\n"
-_OLDER = tuple(f"fedbandit model {number}\n".encode() for number in range(1, 6))
+_MAGIC = b"fedbandit model 7\n"
+_OLDER = tuple(f"fedbandit model {number}\n".encode() for number in range(1, 7))
 _DIGEST = 32
 _APART = ("lives", "shadow")  # fields that are written in a form of their own
 
@@ -82,6 +82,7 @@ class _MergedUploads(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reward_total: float = 0.0
     held: int = 0
     shadow: ShadowSums | None = None
+    place: int | None = None
 
 
 class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -303,8 +303,15 @@ def _sums_of_parts(locked: Locked, recipe: Recipe) -> dict[int, bytes]:
         [part for name in unattributed_names() for part in past.parts(name)] if not sums else []
     )
     old = ((closed_key(key_of(1, int(part.agent[1:] or 0))), read_part(part)) for part in before)
+    known = dict[str, MergedUploads]()
+
+    def key(agent: str) -> int:
+        if agent not in known:
+            known.update(locked.merged_uploads([agent]))
+        return key_for(model.created, model.groups, agent, known[agent].place)
+
     sent = (
-        (key_for(model.created, model.groups, part.agent), read_part(part))
+        (key(part.agent), read_part(part))
         for part in past.all_parts()
         if part.agent and part.agent[0] != "/"
     )

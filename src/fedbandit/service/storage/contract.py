@@ -108,6 +108,10 @@ class Locked(Protocol):
         """Return the merged uploads of each of some agents, which may be none."""
         ...
 
+    def next_place(self) -> int:
+        """Return the place that the next agent gets which has none (``MergedUploads.place``)."""
+        ...
+
     def senders(self) -> Senders:
         """Count the agents that uploaded before this block, and their observations."""
         ...

@@ -15,10 +15,10 @@ _TABLE: Final = """CREATE TABLE relaying (
 _AGENT = (
     "lives, known, floor, uploads, observations, received, seen, since, mass, "
     "spent_observations, spent_uploads, spent_at, loose, quarantined, rewards, reward_total, held, "
-    "shadow"
+    "shadow, place"
 )
 _AGENT_UPSERT = (
-    f"INSERT INTO agents (model, agent, {_AGENT}) VALUES ({', '.join('?' * 20)}) "
+    f"INSERT INTO agents (model, agent, {_AGENT}) VALUES ({', '.join('?' * 21)}) "
     "ON CONFLICT (model, agent) DO UPDATE SET "
     + ", ".join(f"{column} = excluded.{column}" for column in _AGENT.split(", "))
 )
@@ -45,6 +45,12 @@ def count_senders(session: Session, model: str) -> Senders:
         (model,),
     )
     return Senders(agents, int(observations or 0))
+
+
+def next_place(session: Session, model: str) -> int:
+    """Return the place of the next agent that gets one."""
+    ((last,),) = session.run("SELECT MAX(place) FROM agents WHERE model = ?", (model,))
+    return 0 if last is None else int(last) + 1
 
 
 def upsert_merged(session: Session, model: str, merged: Mapping[str, MergedUploads]) -> None:

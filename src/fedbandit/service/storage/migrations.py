@@ -17,7 +17,7 @@ from fedbandit.service.storage.deliveries import add_relaying
 from fedbandit.service.storage.past import add_past
 from fedbandit.service.storage.progress import add_progress
 
-SCHEMA: Final = 11
+SCHEMA: Final = 12
 _SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS fedbandit (version {integer} NOT NULL)"
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS models (
@@ -69,6 +69,11 @@ def _let_all_be_told(_session: Session) -> None:
     """10 to 11: what agents are told may be a state, not just a moment; the tables stay."""
 
 
+def _keep_places(session: Session) -> None:
+    """11 to 12: agents are put into groups by who came first; those of before have no place."""
+    session.run(f"ALTER TABLE agents ADD COLUMN place {session.dialect.integer}")
+
+
 MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
     3: _identify_by_what_decides,
     4: add_past,
@@ -78,6 +83,7 @@ MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
     8: _keep_shadows,
     9: _let_groups_be_sums,
     10: _let_all_be_told,
+    11: _keep_places,
 }
 
 
@@ -96,6 +102,7 @@ def create_tables(database: Database) -> None:
         add_progress(session)
         add_relaying(session)
         _keep_shadows(session)
+        _keep_places(session)
         session.run("INSERT INTO fedbandit VALUES (?)", (SCHEMA,))
 
 

@@ -16,6 +16,7 @@ from fedbandit.service.storage.contract import Archive, Model, Relaying
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey, places
 from fedbandit.service.storage.deliveries import (
     count_senders,
+    next_place,
     put_relaying,
     select_merged,
     select_relaying,
@@ -295,6 +296,10 @@ class LockedModel:
         """Return the merged uploads of each of some agents."""
         found = select_merged(self._session, self.model.name, sorted(agents))
         return {agent: found.get(agent, MergedUploads()) for agent in agents}
+
+    def next_place(self) -> int:
+        """Return the place of the next agent that gets one."""
+        return next_place(self._session, self.model.name)
 
     def senders(self) -> Senders:
         """Count the agents that uploaded, and their observations."""

@@ -34,9 +34,11 @@ def lives_of(packed: bytes, model: str, agent: str) -> dict[bytes, Life]:
 
 def merged_of(lives: Mapping[bytes, Life], *values: Any) -> MergedUploads:
     """Return the merged uploads of an agent from its row."""
-    *totals, observations, uploads, at, loose, quarantined, rewards, total, held, shadow = values
+    *totals, observations, uploads, at, loose, quarantined, rewards, total, held, shadow, place = (
+        values
+    )
     spent = Spent(observations, uploads, at)
-    rest = (spent, loose, bool(quarantined), rewards, total, held, shadow_of(shadow))
+    rest = (spent, loose, bool(quarantined), rewards, total, held, shadow_of(shadow), place)
     return MergedUploads(lives, *(*totals, *rest))
 
 
@@ -48,7 +50,7 @@ def merged_values(merged: MergedUploads) -> tuple[Any, ...]:
     known = (packed, merged.known, merged.floor, *counts, merged.seen, merged.since, merged.mass)
     drains = (spent.observations, spent.uploads, spent.at)
     shadow = None if merged.shadow is None else msgspec.msgpack.encode(merged.shadow)
-    shown = (merged.rewards, merged.reward_total, merged.held, shadow)
+    shown = (merged.rewards, merged.reward_total, merged.held, shadow, merged.place)
     return (*known, *drains, merged.loose, int(merged.quarantined), *shown)
 
 
