@@ -100,4 +100,3 @@ def test_who_had_sent_something_before_there_were_places_is_found_by_name(store_
     assert sums(store) == by_name
     assert set(places(store).values()) == {None}
     store.close()
-    store.close()
