@@ -61,8 +61,8 @@ _AGENT_ANSWERS: Described = {
     "404": error_of("No such model (only said if no tokens are asked for)."),
     "422": error_of("A field that cannot be; nothing has changed."),
     "429": error_of(
-        "This agent has too many requests under way, or has used up a quota; or this address has "
-        "shown too many wrong tokens.",
+        "This agent has too many requests under way, asks too often for what changes nothing, or "
+        "has used up a quota; or this address has shown too many wrong tokens.",
         **{"Retry-After": "seconds"},
     ),
     "503": _LATER,
