@@ -335,6 +335,7 @@ class StoreContract(ProgressContract, TokenContract):
             past = locked.past
             past.add_parts(PARTS)
             assert past.parts("a") == PARTS[1:3]
+            assert [past.parts("a", after=after) for after in (3, 5, 6)] == [PARTS[2:3]] * 2 + [[]]
             assert [*past.all_parts()] == PARTS
             past.drop_parts("a", after=0, upto=3)
             assert [*past.all_parts()] == [PARTS[0], *PARTS[2:]]

@@ -132,11 +132,12 @@ class SqlPast:
             [(self._name, each.agent, each.first, each.last, each.data) for each in parts],
         )
 
-    def parts(self, agent: str) -> list[Part]:
-        """Return the parts of an agent."""
+    def parts(self, agent: str, after: int = 0) -> list[Part]:
+        """Return the parts of an agent after a version."""
         rows = self._run(
-            "SELECT first, last, data FROM parts WHERE model = ? AND agent = ? ORDER BY last",
-            (self._name, agent),
+            "SELECT first, last, data FROM parts WHERE model = ? AND agent = ? AND last > ? "
+            "ORDER BY last",
+            (self._name, agent, after),
         )
         return [Part(agent, first, last, bytes(data)) for first, last, data in rows]
 
