@@ -318,8 +318,9 @@ class StoreContract(ProgressContract, TokenContract):
             taken = [Snapshot(0, 0, 11.0, len(NEWS_STATE)), Snapshot(1, 7, 12.0, 7)]
             assert locked.past.snapshots() == taken
             assert locked.past.snapshot_state(1) == b"state 1"
-            with pytest.raises(UnknownName):
-                locked.past.snapshot_state(2)
+            for missing in (2, 10**23):
+                with pytest.raises(UnknownName):
+                    locked.past.snapshot_state(missing)
             locked.past.take_snapshot(at=13.0)
             locked.past.take_snapshot(at=14.0)
             locked.past.drop_snapshots([0, 1, 5])

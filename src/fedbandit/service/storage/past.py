@@ -42,6 +42,7 @@ _COLUMNS: Final = {
     ),
 }
 _AT_ONCE: Final = 64  # parts that are read together
+_LARGEST: Final = 2**63 - 1  # that a column holds; no version is as large
 _NOW: Final = -1  # in place of the version of a snapshot
 
 
@@ -113,7 +114,7 @@ class SqlPast:
 
     def snapshot_state(self, version: int) -> bytes:
         """Return the state that a snapshot holds."""
-        which = (self._name, version)
+        which = (self._name, min(version, _LARGEST))
         rows = self._run("SELECT state FROM snapshots WHERE model = ? AND version = ?", which)
         if not rows:
             raise unknown("version", str(version), [str(each.version) for each in self.snapshots()])
