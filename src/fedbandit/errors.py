@@ -153,7 +153,7 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
 
 def unknown(kind: str, name: str, valid: Iterable[str]) -> UnknownName:
     """Return the error for a name that does not exist, with the nearest valid one."""
-    names = sorted(valid)
+    names = sorted(valid, key=_place)
     if not names:
         return UnknownName(f"{kind}: {name!r} does not exist; there is no {kind} yet. Create one.")
     meant = nearest(name, names)
@@ -161,6 +161,12 @@ def unknown(kind: str, name: str, valid: Iterable[str]) -> UnknownName:
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     expected = f"one of {', '.join(names[:_SHOWN])}{more}"
     return UnknownName(complaint(kind, got=repr(name), expected=expected, fix=fix))
+
+
+def _place(name: str) -> tuple[bool, int, str]:
+    """Return where a name is listed: numbers by size, then words."""
+    number = name.isascii() and name.isdecimal()
+    return not number, int(name) if number else 0, name
 
 
 def missing_extra(package: str, extra: str, purpose: str) -> MissingExtra:

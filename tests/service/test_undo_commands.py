@@ -224,7 +224,104 @@ def test_without_parts_it_says_what_to_do(store: str, capsys: Capture) -> None:
     run("agent forget news phone --yes")
     said = capsys.readouterr().out
     assert "6 observations of phone taken out" in said
-    assert "6 more were merged before parts were kept" in said
+    assert "\n6 more were merged before parts were kept" in said
+
+
+def test_what_was_rolled_back_does_not_stay(store: str, capsys: Capture) -> None:
+    run(f"{CREATE} --keep-parts --snapshot-every 1e-9")
+    send(store, "phone", 1)
+    send(store, "liar", 2, 3)
+    run("model rollback news 1 --yes")
+    capsys.readouterr()
+    run("agent forget news liar --yes")
+    said = capsys.readouterr().out
+    assert "0 observations of liar taken out" in said
+    assert "stay in the model" not in said
+
+
+def test_what_may_stay_is_told_where_it_was_rolled_back_too(store: str, capsys: Capture) -> None:
+    """What the two sent before parts were kept is one part: at most that can be the liar's."""
+    run(f"{CREATE} --snapshot-every 1e-9")
+    send(store, "phone", 1)
+    run("model set news --keep-parts")
+    send(store, "liar", 2, 3)
+    run("model rollback news 2 --yes")
+    capsys.readouterr()
+    run("agent forget news liar --yes")
+    assert "up to 6 more were merged before parts were kept" in capsys.readouterr().out
+
+
+def test_an_agent_that_never_sent_anything_is_told_of_when_it_is_quarantined(
+    store: str, capsys: Capture
+) -> None:
+    run(CREATE)
+    capsys.readouterr()
+    for _ in range(2):  # its own name is not what was meant
+        run("agent quarantine news phone")
+        assert "It has sent nothing yet. See fedbandit agent list news" in capsys.readouterr().out
+    run("agent release news phone")
+    send(store, "phone", 1)
+    capsys.readouterr()
+    run("agent quarantine news phnoe")
+    assert "It has sent nothing yet. Did you mean 'phone'?" in capsys.readouterr().out
+    run("agent quarantine news phone")
+    assert "nothing yet" not in capsys.readouterr().out
+
+
+def test_only_an_agent_that_is_known_is_released(store: str, capsys: Capture) -> None:
+    run(CREATE)
+    send(store, "phone", 1)
+    capsys.readouterr()
+    assert main(["agent", "release", "news", "pone"]) == 2
+    assert "Did you mean 'phone'" in capsys.readouterr().err
+    opened = open_store(store)
+    assert opened.agents("news").keys() == {"phone"}
+    opened.close()
+    run("agent quarantine news tablet")  # beforehand
+    run("agent release news tablet")
+
+
+def test_agents_are_known_once_all_that_they_sent_is_gone(store: str, capsys: Capture) -> None:
+    run(f"{CREATE} --keep-parts")
+    send(store, "phone", 1)
+    run("agent forget news phone --yes")
+    capsys.readouterr()
+    assert main(["agent", "forget", "news", "pone", "--yes"]) == 2
+    assert "Did you mean 'phone'" in capsys.readouterr().err
+    assert main(["agent", "forget", "news", "phone", "--yes"]) == 2
+    assert "Nothing that phone sent is in news" in capsys.readouterr().err
+    assert stored(store).version == 2
+
+
+def test_versions_are_listed_by_number_and_huge_ones_are_unknown(
+    store: str, capsys: Capture
+) -> None:
+    run(f"{CREATE} --snapshot-every 1e-9")
+    send(store, "phone", *range(1, 13))
+    capsys.readouterr()
+    for words in ("rollback news 99999999999999999999999 --yes", "weights news --since 77"):
+        assert main(f"model {words}".split()) == 2
+        assert "expected one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11." in capsys.readouterr().err
+    for odd in ("1.5", "-1", "nan", "1e1"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["model", "rollback", "news", "--yes", "--", odd])
+        assert "a whole number of at least 0" in capsys.readouterr().err
+    assert stored(store).version == 12
+
+
+@pytest.mark.parametrize("span", ["--after 0 --upto 0", "--after 4", "--after 3 --upto 1"])
+def test_nothing_changes_where_nothing_is_taken_out(store: str, capsys: Capture, span: str) -> None:
+    run(f"{CREATE} --keep-parts --snapshot-every 1e-9")
+    send(store, "phone", 1, 2, 3, 4)
+    opened = open_store(store)
+    before = opened.archive("news")
+    for sure in ("", " --yes"):
+        capsys.readouterr()
+        assert main(f"model forget news {span}{sure}".split()) == 2
+        assert "nothing is there that was merged after version" in capsys.readouterr().err
+    assert opened.archive("news") == before
+    assert opened.outline("news")[0].set_back == 0
+    opened.close()
 
 
 @pytest.mark.parametrize(

@@ -191,8 +191,8 @@ class LockedModel:
     def add_parts(self, parts: Sequence[Part]) -> None:
         self.new_past.made |= {(each.agent, each.last): each for each in parts}
 
-    def parts(self, agent: str) -> list[Part]:
-        return [each for each in self.all_parts() if each.agent == agent]
+    def parts(self, agent: str, after: int = 0) -> list[Part]:
+        return [each for each in self.all_parts() if each.agent == agent and each.last > after]
 
     def all_parts(self) -> Iterator[Part]:
         return iter([self.new_past.made[key] for key in sorted(self.new_past.made)])

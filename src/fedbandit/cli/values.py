@@ -55,6 +55,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def version(text: str) -> int:
+    """Read the version of a model: a whole number of at least 0."""
+    if not (text.isascii() and text.isdecimal()):
+        raise ArgumentTypeError(f"got {text!r}; expected a version: a whole number of at least 0")
+    return int(text)
+
+
 def whole_number(text: str) -> int:
     """Read a whole number of at least 1, also one written like 1e9."""
     written = re.fullmatch(r"[0-9]+(\.[0-9]*)?[eE][+]?[0-9]+", text)

@@ -330,8 +330,9 @@ class StoreContract(ProgressContract, TokenContract):
             taken = [Snapshot(0, 0, 11.0, len(NEWS_STATE)), Snapshot(1, 7, 12.0, 7)]
             assert locked.past.snapshots() == taken
             assert locked.past.snapshot_state(1) == b"state 1"
-            with pytest.raises(UnknownName):
-                locked.past.snapshot_state(2)
+            for missing in (2, 10**23):
+                with pytest.raises(UnknownName):
+                    locked.past.snapshot_state(missing)
             locked.past.take_snapshot(at=13.0)
             locked.past.take_snapshot(at=14.0)
             locked.past.drop_snapshots([0, 1, 5])
@@ -347,6 +348,7 @@ class StoreContract(ProgressContract, TokenContract):
             past = locked.past
             past.add_parts(PARTS)
             assert past.parts("a") == PARTS[1:3]
+            assert [past.parts("a", after=after) for after in (3, 5, 6)] == [PARTS[2:3]] * 2 + [[]]
             assert [*past.all_parts()] == PARTS
             past.drop_parts("a", after=0, upto=3)
             assert [*past.all_parts()] == [PARTS[0], *PARTS[2:]]

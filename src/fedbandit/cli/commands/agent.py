@@ -1,7 +1,7 @@
 """``fedbandit agent``: what the agents of a model have sent, and how to be rid of it."""
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fedbandit.cli.command import Add, Command
@@ -9,7 +9,7 @@ from fedbandit.cli.options import add_audit, add_store, audited, opened_store
 from fedbandit.cli.reporting import add_json, report, say
 from fedbandit.cli.table import show_table
 from fedbandit.cli.values import when
-from fedbandit.errors import DataError
+from fedbandit.errors import DataError, nearest, unknown
 
 if TYPE_CHECKING:
     from fedbandit.service.bookkeeping.deduplication import MergedUploads
@@ -85,19 +85,33 @@ def _set_quarantine(arguments: Namespace, *, on: bool) -> None:
     from fedbandit.service.models.undo import quarantine
     from fedbandit.terms import check_name
 
-    check_name("agent", arguments.agent)
-    with opened_store(arguments) as store, store.lock(arguments.model) as locked:
-        quarantine(locked, arguments.agent, on=on)
+    model, agent = arguments.model, check_name("agent", arguments.agent)
+    with opened_store(arguments) as store:
+        agents = store.agents(model)
+        if not on and agent not in agents:
+            raise unknown("agent", agent, agents)
+        with store.lock(model) as locked:
+            quarantine(locked, agent, on=on)
     what = "agent quarantined" if on else "agent released"
-    audited(arguments, what, model=arguments.model, agent=arguments.agent)
+    audited(arguments, what, model=model, agent=agent)
     done = "released; what it sends is merged again"
     if on:
         done = "quarantined; nothing of it is merged until fedbandit agent release"
+        done += _unheard(model, agent, agents)
     report(
         arguments,
-        lambda: {"model": arguments.model, "agent": arguments.agent, "quarantined": on},
-        lambda: say(f"{arguments.agent} of {arguments.model}: {done}"),
+        lambda: {"model": model, "agent": agent, "quarantined": on},
+        lambda: say(f"{agent} of {model}: {done}"),
     )
+
+
+def _unheard(model: str, agent: str, agents: "Mapping[str, MergedUploads]") -> str:
+    """Return what to say of an agent that never sent anything: its name may be misspelt."""
+    if agent in agents and agents[agent].lives:
+        return ""
+    meant = nearest(agent, [each for each in agents if agents[each].lives])
+    fix = f"Did you mean {meant!r}?" if meant else f"See fedbandit agent list {model}."
+    return f". It has sent nothing yet. {fix}"
 
 
 def _define_forget(add: Add) -> None:
@@ -109,25 +123,40 @@ def _forget(arguments: Namespace) -> None:
     from fedbandit.service.models.undo import forget_agent
 
     agent, model = arguments.agent, arguments.model
-    with opened_store(arguments) as store, store.lock(model) as locked:
-        if not arguments.yes:
-            raise DataError(
-                f"Taking {agent} out of {model} cannot be undone, and drops snapshots that hold "
-                "some of what it sent. Add --yes to confirm."
-            )
-        version = locked.model.version + 1
-        gone = forget_agent(locked, agent)
+    with opened_store(arguments) as store:
+        _check_sent(model, agent, store.agents(model))
+        with store.lock(model) as locked:
+            if not arguments.yes:
+                raise DataError(
+                    f"Taking {agent} out of {model} cannot be undone, and drops snapshots that "
+                    "hold some of what it sent. Add --yes to confirm."
+                )
+            version, undone = locked.model.version + 1, locked.model.set_back
+            gone = forget_agent(locked, agent)
     count = gone.observations
     audited(arguments, "agent forgotten", model=model, agent=agent, observations=count)
 
     def show() -> None:
         say(f"{model}: {count} observations of {agent} taken out, now version {version}")
         if gone.left:
-            say(f"{gone.left} more were merged before parts were kept, and stay in the model")
+            most = "up to " if undone else ""  # some may have been taken out with others'
+            left = f"{most}{gone.left} more were merged before parts were kept"
+            say(f"{left}, and stay in the model")
 
     found = {"model": model, "agent": agent, "version": version}
     found |= {"observations_taken_out": count, "observations_left": gone.left}
     report(arguments, lambda: found, show)
+
+
+def _check_sent(model: str, agent: str, agents: "Mapping[str, MergedUploads]") -> None:
+    """Raise a LocalError for an agent of which there is nothing to take out."""
+    if agent not in agents:
+        raise unknown("agent", agent, agents)
+    if not agents[agent].uploads:
+        raise DataError(
+            f"Nothing that {agent} sent is in {model}, so there is nothing to take out. See "
+            f"fedbandit agent list {model}."
+        )
 
 
 AGENT = Command(

@@ -20,7 +20,7 @@ from fedbandit.cli.options import (
 )
 from fedbandit.cli.reporting import report, say
 from fedbandit.cli.table import show_table
-from fedbandit.cli.values import not_negative
+from fedbandit.cli.values import version
 from fedbandit.errors import DataError
 
 if TYPE_CHECKING:
@@ -99,25 +99,25 @@ def _history(arguments: Namespace) -> None:
 def _define_rollback(add: Add) -> None:
     add_changed_model(add)
     told = "version of a snapshot, as fedbandit model history shows it"
-    add("version", type=_version, metavar="VERSION", help=told)
+    add("version", type=version, metavar="VERSION", help=told)
     _confirm(add)
 
 
 def _rollback(arguments: Namespace) -> None:
     from fedbandit.service.models.undo import roll_back
 
-    name, version = arguments.name, arguments.version
+    name, to = arguments.name, arguments.version
     with opened_store(arguments) as store, store.lock(name) as locked:
-        locked.past.snapshot_state(version)  # it is there
-        _check_confirmed(arguments, f"Rolling {name} back to version {version}")
-        roll_back(locked, version)
-        uploads = locked.model.version - version
+        locked.past.snapshot_state(to)  # it is there
+        _check_confirmed(arguments, f"Rolling {name} back to version {to}")
+        roll_back(locked, to)
+        uploads = locked.model.version - to
         made = locked.model.version + 1
-    audited(arguments, "model rolled back", model=name, version=made, to=version)
-    said = f"{name}: as it was at version {version}, now version {made}"
+    audited(arguments, "model rolled back", model=name, version=made, to=to)
+    said = f"{name}: as it was at version {to}, now version {made}"
     report(
         arguments,
-        lambda: {"model": name, "as_at": version, "version": made, "uploads_taken_out": uploads},
+        lambda: {"model": name, "as_at": to, "version": made, "uploads_taken_out": uploads},
         lambda: say(f"{said}; {uploads} uploads taken out"),
     )
 
@@ -125,19 +125,20 @@ def _rollback(arguments: Namespace) -> None:
 def _define_forget(add: Add) -> None:
     add_changed_model(add)
     told = "take out what was merged after this version: that of a snapshot, or 0"
-    add("--after", type=_version, required=True, metavar="VERSION", help=told)
+    add("--after", type=version, required=True, metavar="VERSION", help=told)
     told = "and up to this one: that of a later snapshot (default: the present one)"
-    add("--upto", type=_version, metavar="VERSION", help=told)
+    add("--upto", type=version, metavar="VERSION", help=told)
     _confirm(add)
 
 
 def _forget(arguments: Namespace) -> None:
-    from fedbandit.service.models.undo import forget_span
+    from fedbandit.service.models.undo import check_span, forget_span
 
     name, after = arguments.name, arguments.after
     with opened_store(arguments) as store, store.lock(name) as locked:
         before = locked.model.version
         upto = before if arguments.upto is None else arguments.upto
+        check_span(locked, after=after, upto=upto)
         _check_confirmed(arguments, f"Taking versions {after + 1} to {upto} out of {name}")
         gone = forget_span(locked, after=after, upto=upto)
     audited(arguments, "model forgot", model=name, after=after, upto=upto, observations=gone)
@@ -146,10 +147,6 @@ def _forget(arguments: Namespace) -> None:
         lambda: {"model": name, "observations_taken_out": gone, "version": before + 1},
         lambda: say(f"{name}: {gone} observations taken out, now version {before + 1}"),
     )
-
-
-def _version(text: str) -> int:
-    return int(not_negative(text))
 
 
 def _confirm(add: Add) -> None:

@@ -11,7 +11,7 @@ from fedbandit.cli.command import Add, Command
 from fedbandit.cli.options import add_store, opened_store
 from fedbandit.cli.reporting import add_json, print_json, say
 from fedbandit.cli.table import show_table
-from fedbandit.cli.values import not_negative, positive
+from fedbandit.cli.values import positive, version
 from fedbandit.errors import DataError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _define(add: Add) -> None:
     told = (
         "show what has moved since this snapshot (see fedbandit model history; default: the last)"
     )
-    add("--since", type=_version, metavar="VERSION", help=told)
+    add("--since", type=version, metavar="VERSION", help=told)
     add_json(add)
 
 
@@ -133,10 +133,6 @@ def _terms(path: Path, dimension: int) -> Terms:
 def _unreadable(path: Path, why: str) -> DataError:
     fix = "Write it on a device: json.dump(agent.encoder.terms(), file)."
     return DataError(f"--names: {path} cannot be used: {why}. {fix}")
-
-
-def _version(text: str) -> int:
-    return int(not_negative(text))
 
 
 WEIGHTS = Command("weights", "Show what a model has learned, with intervals.", _define, _weights)

@@ -4,10 +4,11 @@
 number of them: lately they lie close together, long ago far apart.
 
 *Parts* are what single agents sent, kept beside the state if the model is made so: the state is the
-merge of all parts. An upload is added as a part of its own. Once an agent has ``LOOSE`` of those,
-they are merged with its earlier ones, never across a snapshot that is still there. So everything
-since a snapshot can be taken out of the parts too, and an agent has at most one part between two
-snapshots, and ``LOOSE`` more.
+merge of all parts. An upload is added as a part of its own. Every ``LOOSE`` uploads of an agent,
+those that take more room than an empty server, or are many, are merged with its earlier ones, never
+across a snapshot that is still there. So everything since a snapshot can be taken out of the parts
+too, and between two snapshots an agent has at most one part that was merged, and fewer than
+``parts.MOST_SINGLE`` others; and ``LOOSE`` more.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,11 @@
 """Parts: what each agent sent, kept beside the state, so that it can be taken out again.
 
-Those of one agent are merged, but never across a snapshot. What was merged before parts were kept
-belongs to no agent: it is one part, or one for each group of before.
+Those of one agent are folded into one once they are many, but never across a snapshot. What was
+merged before parts were kept belongs to no agent: it is one part, or one for each group of before.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -28,6 +27,9 @@ from fedbandit.service.storage.contract import Locked
 WHOLE: Final = -1
 """In place of the number of a group: everything."""
 
+MOST_SINGLE: Final = 64
+"""So many uploads of an agent between two snapshots are folded into one, however small they are."""
+
 _TOGETHER = 64  # parts that are merged by one shrink
 
 
@@ -39,15 +41,16 @@ def keep_parts(
 ) -> dict[str, MergedUploads]:
     """Keep uploads (sender, version, upload) as parts; return what is to be noted of the senders.
 
-    Costs a row for each upload, and a merge of ``LOOSE`` parts for every ``LOOSE`` of an agent.
+    Costs a row for each upload. Every ``LOOSE`` of an agent, its parts since the newest snapshot
+    are read, and folded if there are enough of them.
     """
     locked.past.add_parts([_part(agent, version, each.statistics) for agent, version, each in new])
     noted = dict(merged)
     for agent in merged:
         loose = merged[agent].loose + sum(sender == agent for sender, _, _ in new)
         if loose >= LOOSE:
+            _compact(recipe, locked, agent, loose)
             loose = 0
-            _compact(recipe, locked, agent)
         noted[agent] = structs.replace(merged[agent], loose=loose)
     return noted
 
@@ -73,20 +76,42 @@ def unattributed_names() -> list[str]:
     return ["", *(f"/{number}" for number in range(MOST_GROUPS))]
 
 
-def _compact(recipe: Recipe, locked: Locked, agent: str) -> None:
-    """Merge the parts of an agent that no snapshot lies between, where that saves room.
+def _compact(recipe: Recipe, locked: Locked, agent: str, loose: int) -> None:
+    """Fold the parts of an agent that no snapshot lies between, where there are enough of them.
 
-    A server that keeps everything has a matrix for a few short rows. Merged into one of those,
-    small uploads would take many times what was sent.
+    ``loose`` of them are new since the last time. What came after the newest snapshot is looked at;
+    the first time after it all is, as snapshots that lay between may have gone when it was taken.
     """
-    past, least = locked.past, len(wire.encode(recipe.server().whole()))
+    past, empty = locked.past, recipe.parts.memory.empty_server()
+    least = len(wire.encode(Download(empty, 0)))
     bounds = [each.version for each in past.snapshots()]
-    for group in groups(past.parts(agent), bounds):
-        if len(group) > 1 and sum(len(each.data) for each in group) > least:
-            merged = merged_parts(recipe, partial(iter, group), lambda _: (WHOLE,))[WHOLE]
-            first, last = group[0].first, group[-1].last
-            past.drop_parts(agent, after=first - 1, upto=last)
-            past.add_parts([replace(_part(agent, last, merged), first=first)])
+    parts = past.parts(agent, after=max(bounds, default=0))
+    if len(parts) <= loose:  # nothing is left there of a last time
+        parts = past.parts(agent)
+    for group in groups(parts, bounds):
+        if _is_enough(group, least):
+            _fold(recipe, locked, group)
+
+
+def _is_enough(group: Sequence[Part], least: int) -> bool:
+    """Say whether it is time to fold parts that no snapshot lies between.
+
+    Where something was folded already, what came since has to be worth it again: a server that
+    keeps everything has a matrix, of ``least`` bytes, for a few short rows. Two that were folded
+    are always made one, or there would be more of them with each snapshot that goes.
+    """
+    single = [each for each in group if each.first == each.last]
+    room = sum(len(each.data) for each in single)
+    many = len(single) >= MOST_SINGLE or room > least or len(group) - len(single) > 1
+    return many and len(group) > 1
+
+
+def _fold(recipe: Recipe, locked: Locked, group: Sequence[Part]) -> None:
+    """Put the merge of some parts of one agent in their place."""
+    agent, first, last = group[0].agent, group[0].first, group[-1].last
+    merged = merged_parts(recipe, lambda: iter(group), lambda _: (WHOLE,))[WHOLE]
+    locked.past.drop_parts(agent, after=first - 1, upto=last)
+    locked.past.add_parts([replace(_part(agent, last, merged), first=first)])
 
 
 def _part(agent: str, version: int, statistics: Statistics) -> Part:

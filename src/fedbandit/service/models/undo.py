@@ -57,7 +57,7 @@ _FIRST = key_of(1, 0)  # keys of sums begin here; below it are states of groups 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """How many observations of an agent were taken out, and how many could not be."""
+    """How many observations of an agent were taken out, and how many, at most, could not be."""
 
     observations: int
     left: int
@@ -184,18 +184,39 @@ def forget_agent(locked: Locked, agent: str) -> Forgotten:
     whole, groups, sums = _rebuilt(locked, recipe)
     mass = max(mass_of(whole.summary) if known.mass else 0.0, locked.model.mass - known.mass)
     _put(locked, recipe, whole, groups=groups, sums=sums, merged={agent: blank}, mass=mass)
-    return Forgotten(gone, known.observations - gone)
+    return Forgotten(gone, min(known.observations - gone, _unattributed_count(locked)))
+
+
+def _unattributed_count(locked: Locked) -> int:
+    """Return how many observations are there of which it is not known who sent them."""
+    parts = (part for name in unattributed_names() for part in locked.past.parts(name))
+    return sum(read_part(part).count for part in parts)
 
 
 def forget_span(locked: Locked, *, after: int, upto: int) -> int:
     """Take out all that was merged after one version and up to another; return its observations.
 
-    Both are versions of snapshots, 0, or the present version. Later snapshots are dropped.
+    Both are as ``check_span`` wants them. Later snapshots are dropped.
+    """
+    check_span(locked, after=after, upto=upto)
+    past, model, recipe = locked.past, locked.model, recipe_of(locked.model)
+    _drop_later(past.snapshots(), past.drop_snapshots, after + 1)
+    past.drop_parts(None, after=after, upto=upto)
+    whole, groups, sums = _rebuilt(locked, recipe)
+    _put(locked, recipe, whole, groups=groups, sums=sums)
+    _scale_mass(locked, recipe, whole)
+    return model.count - whole.count
+
+
+def check_span(locked: Locked, *, after: int, upto: int) -> None:
+    """Raise a LocalError unless what was merged after one version, up to another, can be taken out.
+
+    Both are versions of snapshots, 0, or the present version, and something is there between them.
     """
     _check_own(locked)
     _check_parts(locked)
-    past, model, recipe = locked.past, locked.model, recipe_of(locked.model)
-    ends = {0, model.version, *(each.version for each in past.snapshots())}
+    past = locked.past
+    ends = {0, locked.model.version, *(each.version for each in past.snapshots())}
     for end in (after, upto):
         if end not in ends:
             raise unknown("version", str(end), map(str, sorted(ends)))
@@ -204,12 +225,12 @@ def forget_span(locked: Locked, *, after: int, upto: int) -> int:
             f"forget: what was merged up to version {began(locked)} is kept as one part. Choose "
             "a later version to begin with."
         )
-    _drop_later(past.snapshots(), past.drop_snapshots, after + 1)
-    past.drop_parts(None, after=after, upto=upto)
-    whole, groups, sums = _rebuilt(locked, recipe)
-    _put(locked, recipe, whole, groups=groups, sums=sums)
-    _scale_mass(locked, recipe, whole)
-    return model.count - whole.count
+    if not any(after < each.last <= upto for each in past.all_parts()):
+        raise DataError(
+            f"forget: nothing is there that was merged after version {after} and up to version "
+            f"{upto}. Choose two versions that fedbandit model history {locked.model.name} shows, "
+            "the earlier one first."
+        )
 
 
 def quarantine(locked: Locked, agent: str, *, on: bool = True) -> None:

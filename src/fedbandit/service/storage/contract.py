@@ -201,8 +201,8 @@ class Past(Protocol):
         """Add parts; those of one agent differ in ``last``."""
         ...
 
-    def parts(self, agent: str) -> list[Part]:
-        """Return the parts of an agent, by ``last``."""
+    def parts(self, agent: str, after: int = 0) -> list[Part]:
+        """Return the parts of an agent with ``last`` > ``after``, by ``last``."""
         ...
 
     def all_parts(self) -> Iterator[Part]:

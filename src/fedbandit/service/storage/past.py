@@ -42,6 +42,7 @@ _COLUMNS: Final = {
     ),
 }
 _AT_ONCE: Final = 64  # parts that are read together
+_LARGEST: Final = 2**63 - 1  # that a column holds; no version is as large
 _NOW: Final = -1  # in place of the version of a snapshot
 
 
@@ -113,7 +114,7 @@ class SqlPast:
 
     def snapshot_state(self, version: int) -> bytes:
         """Return the state that a snapshot holds."""
-        which = (self._name, version)
+        which = (self._name, min(version, _LARGEST))
         rows = self._run("SELECT state FROM snapshots WHERE model = ? AND version = ?", which)
         if not rows:
             raise unknown("version", str(version), [str(each.version) for each in self.snapshots()])
@@ -132,11 +133,12 @@ class SqlPast:
             [(self._name, each.agent, each.first, each.last, each.data) for each in parts],
         )
 
-    def parts(self, agent: str) -> list[Part]:
-        """Return the parts of an agent."""
+    def parts(self, agent: str, after: int = 0) -> list[Part]:
+        """Return the parts of an agent after a version."""
         rows = self._run(
-            "SELECT first, last, data FROM parts WHERE model = ? AND agent = ? ORDER BY last",
-            (self._name, agent),
+            "SELECT first, last, data FROM parts WHERE model = ? AND agent = ? AND last > ? "
+            "ORDER BY last",
+            (self._name, agent, after),
         )
         return [Part(agent, first, last, bytes(data)) for first, last, data in rows]
 
