@@ -13,7 +13,8 @@ from fedbandit.core.memory.lossy.summary import LossyGram
 from fedbandit.core.statistics import Statistics
 from fedbandit.service.bookkeeping.history import LOOSE, History, Part, superfluous
 from fedbandit.service.bookkeeping.recipes import server_at
-from fedbandit.service.merging.commit import CheckedSync, Committer
+from fedbandit.service.merging.commit import Committer
+from fedbandit.service.merging.sorting import CheckedSync
 from fedbandit.service.merging.sync import Answer
 from fedbandit.service.models import undo
 from fedbandit.service.models.model import Served, new_model
