@@ -24,7 +24,7 @@ from fedbandit.service.models.model import new_model
 from fedbandit.service.models.resorting import summed, sums_of_states
 from fedbandit.service.relay.upstream import begin
 from fedbandit.service.storage.opening import open_store
-from fedbandit.service.storage.rules import read_rules, written_rules
+from fedbandit.service.storage.rows import read_rules, written_rules
 from tests.service.groups.fleet import (
     AGENTS,
     GROUPS,

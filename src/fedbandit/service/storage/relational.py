@@ -11,7 +11,7 @@ from fedbandit.service.bookkeeping.deduplication import MergedUploads
 from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.bookkeeping.progress import Period, Progress, Refused, Traffic
 from fedbandit.service.bookkeeping.quotas import Quotas, Senders
-from fedbandit.service.bookkeeping.token import MOST_TOKENS, Token, TooManyTokens
+from fedbandit.service.bookkeeping.token import Token
 from fedbandit.service.storage.contract import Archive, Model, Relaying
 from fedbandit.service.storage.database import Database, Row, Session, TakenKey, places
 from fedbandit.service.storage.deliveries import (
@@ -32,13 +32,8 @@ from fedbandit.service.storage.progress import (
     select_totals,
     write_traffic,
 )
-from fedbandit.service.storage.rows import (
-    model_of,
-    shadow_of,
-    token_of,
-    token_values,
-)
-from fedbandit.service.storage.rules import changed_rules, write_rules, written_rules
+from fedbandit.service.storage.rows import changed_rules, model_of, shadow_of, written_rules
+from fedbandit.service.storage.tokens import insert_tokens, select_tokens, succeed_token
 from fedbandit.wire import Limits, ShadowSums
 
 _MODEL = (
@@ -46,8 +41,6 @@ _MODEL = (
     "arm_norm, reward, most, version, count, created, rules, mass, snapshot, set_back, told"
 )
 _OUTLINE = _MODEL.replace("told", "NULL AS told, digest")
-_TOKEN = "digest, name, model, agent, created, expires, used, lifetime, code"
-_TOKEN_INSERT = f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class SqlStore:
@@ -169,12 +162,11 @@ class SqlStore:
         """Return a model with all that belongs to it."""
         with self._database.session("snapshot") as session:
             model = _select_model(session, name)
-            tokens = session.run(f"SELECT {_TOKEN} FROM tokens WHERE model = ?", (name,))
             return Archive(
                 model=model,
                 state=_select_state(session, name),
                 merged=select_merged(session, name, None),
-                tokens=[token_of(row) for row in tokens],
+                tokens=select_tokens(session, "WHERE model = ?", (name,)),
                 parts=list(SqlPast(session, name).all_parts()),
                 groups=SqlPast(session, name).groups(),
                 relaying=select_relaying(session, name),
@@ -186,7 +178,7 @@ class SqlStore:
         with self._writing(f"Model {archive.model.name!r}, or one of its tokens") as session:
             _insert_model(session, archive.model, archive.state)
             upsert_merged(session, archive.model.name, archive.merged)
-            session.run_many(_TOKEN_INSERT, [token_values(token) for token in archive.tokens])
+            insert_tokens(session, archive.tokens)
             past = SqlPast(session, archive.model.name)
             past.add_parts(archive.parts)
             past.write_groups(archive.groups)
@@ -200,7 +192,7 @@ class SqlStore:
         with self._writing(f"Token {token.name!r}") as session:
             if token.model is not None:
                 _select_model(session, token.model, lock=session.dialect.lock)
-            session.run(_TOKEN_INSERT, token_values(token))
+            insert_tokens(session, [token])
 
     def token(self, digest: bytes) -> Token | None:
         """Return the token with this digest, or None."""
@@ -209,7 +201,7 @@ class SqlStore:
     def tokens(self) -> list[Token]:
         """Return all tokens; those of admins first."""
         with self._database.session("read") as session:
-            tokens = [token_of(row) for row in session.run(f"SELECT {_TOKEN} FROM tokens")]
+            tokens = select_tokens(session)
         return sorted(tokens, key=lambda each: (each.model or "", each.agent or "", each.name))
 
     def token_named(self, name: str) -> Token | None:
@@ -226,17 +218,7 @@ class SqlStore:
     def succeed(self, digest: bytes, successor: Token, *, ends: float | None) -> bool:
         """Add a successor to a token, which ends then, or is deleted."""
         with self._writing(f"Token {successor.name!r}") as session:
-            found = _lock_token(session, digest, successor)
-            if not found:
-                return False
-            if successor.agent is not None:
-                _make_room_for_token(session, successor.model, successor.agent)
-            session.run(_TOKEN_INSERT, token_values(successor))
-            if ends is None:
-                session.run("DELETE FROM tokens WHERE digest = ?", (digest,))
-            elif found[0][0] is None or found[0][0] > ends:
-                session.run("UPDATE tokens SET expires = ? WHERE digest = ?", (ends, digest))
-        return True
+            return succeed_token(session, digest, successor, ends)
 
     def note_uses(self, uses: Mapping[bytes, float]) -> None:
         """Note when tokens were last used."""
@@ -256,8 +238,8 @@ class SqlStore:
 
     def _token(self, column: str, value: object) -> Token | None:
         with self._database.session("read") as session:
-            rows = session.run(f"SELECT {_TOKEN} FROM tokens WHERE {column} = ?", (value,))
-        return token_of(rows[0]) if rows else None
+            found = select_tokens(session, f"WHERE {column} = ?", (value,))
+        return found[0] if found else None
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[Session]:
@@ -347,31 +329,7 @@ class LockedModel:
         """Change what uploads may be, what agents may send, and how the past is kept."""
         changed = replace(self.model, limits=limits, quotas=quotas, history=history)
         self.model = changed_rules(changed, relays=relays, groups=groups, watched=watched)
-        write_rules(self._session, self.model)
-
-
-def _lock_token(session: Session, digest: bytes, successor: Token) -> list[Row]:
-    """Lock a token, and all of the successor's agent; return its row: when it expires, or none.
-
-    All of them: of two transactions that add a token, the later one shows a token that the earlier
-    one has locked, or has one locked that the earlier one shows. So they count one after the other.
-    They are locked in the order in which ``note_uses`` writes, or both could wait for each other.
-    """
-    lock, whose = session.dialect.lock, (digest, successor.model, successor.agent)
-    rows = session.run(
-        "SELECT digest, expires FROM tokens WHERE digest = ? OR (model = ? AND agent = ?) "
-        f"ORDER BY digest{lock}",
-        whose,
-    )
-    return [(expires,) for each, expires in rows if bytes(each) == digest]
-
-
-def _make_room_for_token(session: Session, model: str | None, agent: str) -> None:
-    """Delete an agent's expired tokens; raise TooManyTokens if it still has too many."""
-    whose = "FROM tokens WHERE model = ? AND agent = ?"
-    session.run(f"DELETE {whose} AND expires <= ?", (model, agent, time.time()))
-    if session.run(f"SELECT COUNT(*) {whose}", (model, agent))[0][0] > MOST_TOKENS:
-        raise TooManyTokens
+        _write_rules(self._session, self.model)
 
 
 def _insert_model(session: Session, model: Model, state: bytes) -> None:
@@ -383,6 +341,14 @@ def _insert_model(session: Session, model: Model, state: bytes) -> None:
     session.run(
         f"INSERT INTO models ({_MODEL}, state, digest) VALUES ({', '.join('?' * 18)})",
         (*identity, *limits, *counts, *past, *written),
+    )
+
+
+def _write_rules(session: Session, model: Model) -> None:
+    """Store the limits and rules of a model."""
+    session.run(
+        "UPDATE models SET arm_norm = ?, reward = ?, most = ?, rules = ? WHERE name = ?",
+        (*astuple(model.limits), written_rules(model), model.name),
     )
 
 

@@ -1,17 +1,17 @@
-"""Rows of the tables as values, and back."""
+"""Rows of the tables as values, and back; the rules of a model are one column, in JSON."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from fedbandit.errors import complaint
+from fedbandit.errors import StoreError, complaint
 from fedbandit.service.bookkeeping.deduplication import Life, MergedUploads, UnreadableUploads
-from fedbandit.service.bookkeeping.quotas import Spent
-from fedbandit.service.bookkeeping.token import Token
+from fedbandit.service.bookkeeping.history import HOURLY, History
+from fedbandit.service.bookkeeping.quotas import NO_QUOTAS, Quotas, Spent
 from fedbandit.service.storage.contract import Model
-from fedbandit.service.storage.database import Row
-from fedbandit.service.storage.rules import read_rules
 from fedbandit.wire import Limits, ShadowSums
 
 _LIVES = msgspec.msgpack.Decoder(list[tuple[bytes, int, int, int]])
@@ -90,24 +90,40 @@ def model_of(row: Sequence[Any]) -> Model:
     )
 
 
-def token_of(row: Row) -> Token:
-    """Return a token from its row."""
-    digest, name, model, agent, created, expires, used, lifetime, code = row
-    return Token(
-        digest=bytes(digest),
-        name=name,
-        model=model,
-        agent=agent,
-        created=created,
-        expires=expires,
-        used=used,
-        lifetime=lifetime,
-        code=bool(code),
+class Rules(msgspec.Struct, frozen=True):
+    """The column ``rules``, as JSON."""
+
+    quotas: Quotas = NO_QUOTAS
+    history: History = HOURLY
+    groups: int = 0
+    relays: int = 0
+    weighed: bool = False
+    watched: bool = False
+
+
+@lru_cache(maxsize=64)
+def read_rules(packed: str, model: str) -> Rules:
+    """Return the rules in a column; raise StoreError, with the name of the model, for others."""
+    try:
+        return msgspec.json.decode(packed, type=Rules)
+    except (msgspec.DecodeError, TypeError) as error:
+        who, expected = f"quotas of model {model!r}", "rules as this program writes them"
+        fix = "Restore a backup, or set the column rules of the table models to {} for none."
+        raise StoreError(complaint(who, got=str(error), expected=expected, fix=fix)) from error
+
+
+def changed_rules(model: Model, *, relays: int | None, groups: int | None, watched: bool) -> Model:
+    """Return a model with other relays and groups; what is None stays."""
+    if relays is not None:
+        model = replace(model, relays=relays)
+    if groups is None:
+        return model
+    return replace(model, groups=groups, weighed=groups > 0, watched=watched and groups > 0)
+
+
+def written_rules(model: Model) -> str:
+    """Return the rules of a model as they are stored."""
+    rules = Rules(
+        model.quotas, model.history, model.groups, model.relays, model.weighed, model.watched
     )
-
-
-def token_values(token: Token) -> tuple[Any, ...]:
-    """Return the row of a token."""
-    whom = (token.digest, token.name, token.model, token.agent)
-    when = (token.created, token.expires, token.used, token.lifetime)
-    return (*whom, *when, int(token.code))
+    return msgspec.json.encode(rules).decode()
