@@ -19,6 +19,7 @@ try:
 
     pytest.register_assert_rewrite(  # so that failures show what was compared
         "fedbandit.testing.fleet",
+        "fedbandit.testing.past_contract",
         "fedbandit.testing.progress_contract",
         "fedbandit.testing.recipe_contract",
         "fedbandit.testing.store_contract",
