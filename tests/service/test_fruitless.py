@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import fedbandit as fb
 from fedbandit import wire
+from fedbandit.service import coordinator
+from fedbandit.service.access.attempts import Attempts
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import BODY, OPEN, client_of, make_model, post, state_path, sync_path
 
@@ -33,6 +36,12 @@ def joined(client: Any) -> int:
 def asked_beyond(client: Any) -> int:
     """For news since a version that is not there, so that all is told."""
     return int(client.get(f"{state_path()}&since=99").status_code)
+
+
+@pytest.fixture(autouse=True)
+def no_time_goes_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, nothing comes back that was used up."""
+    monkeypatch.setattr(coordinator, "Attempts", partial(Attempts, clock=float))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pickle
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from starlette.testclient import TestClient
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.core.memory.summary import sketch_of
+from fedbandit.service import coordinator
 from fedbandit.service.bookkeeping.history import HOURLY
 from fedbandit.service.bookkeeping.quotas import FREE, NO_QUOTAS, Exceeded, Quotas
 from fedbandit.service.models.model import DEFAULT_LIMITS, new_model
@@ -109,6 +111,7 @@ def test_who_tells_first_of_arms_that_weigh_nothing_stops_nobody(sqlite_url: Sto
 
 def test_who_waits_is_let_in(sqlite_url: StoreUrl, monkeypatch: pytest.MonkeyPatch) -> None:
     url, now = sqlite_url(), time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
     made(url, Quotas(observations=6, uploads=1))
     with client_of(url) as client:
         post(client, sync_for(RECIPE, 1))
@@ -116,6 +119,12 @@ def test_who_waits_is_let_in(sqlite_url: StoreUrl, monkeypatch: pytest.MonkeyPat
         assert (status, seconds) == (429, 3600)
         monkeypatch.setattr(time, "time", lambda: now + 3610)
         post(client, sync_for(RECIPE, 2, sequence=2))
+
+
+@pytest.fixture
+def no_time_goes_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, what a coordinator remembers is not over yet."""
+    monkeypatch.setattr(coordinator, "time", SimpleNamespace(monotonic=float))
 
 
 def change(url: str, *, limits: wire.Limits = DEFAULT_LIMITS, quotas: Quotas = NO_QUOTAS) -> None:
@@ -140,6 +149,7 @@ def test_rules_that_change_hold_for_coordinators_that_run(store_url: str) -> Non
         assert tried(client, sync)[0] == 200
 
 
+@pytest.mark.usefixtures("no_time_goes_by")
 @pytest.mark.parametrize(("seconds", "status"), [(0.0, 200), (60.0, 429)])
 def test_who_asks_in_a_loop_is_not_merged_for(
     sqlite_url: StoreUrl, seconds: float, status: int
@@ -154,6 +164,7 @@ def test_who_asks_in_a_loop_is_not_merged_for(
         post(client, sync_for(RECIPE, 3), agent="tablet")
 
 
+@pytest.mark.usefixtures("no_time_goes_by")
 @pytest.mark.parametrize(("seconds", "status"), [(0.0, 200), (60.0, 403)])
 def test_an_agent_in_quarantine_that_asks_in_a_loop_is_not_merged_for(
     sqlite_url: StoreUrl, seconds: float, status: int
@@ -170,6 +181,7 @@ def test_an_agent_in_quarantine_that_asks_in_a_loop_is_not_merged_for(
     store.close()
 
 
+@pytest.mark.usefixtures("no_time_goes_by")
 @pytest.mark.parametrize(("seconds", "status"), [(0.0, 200), (60.0, 403)])
 def test_copies_of_an_agent_in_quarantine_are_answered_once_in_a_while(
     sqlite_url: StoreUrl, seconds: float, status: int

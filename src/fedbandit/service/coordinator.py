@@ -234,6 +234,8 @@ class Coordinator:
                 joined = wire.Joined(*head, None, lives, "", form, model.set_back)
                 return Told(wire.encode_joined(joined), False, None)
             made = self._downloaded(served, digest)
+            if made.download.version != model.version:  # written since; was something taken out?
+                model, _ = self._store.outline(name)
             has = have in made.digests.values()  # also of the bytes in a former format
             download, left = (None, made.digests[form]) if has else (made.download, "")
             joined = wire.Joined(*head, download, lives, left, form, model.set_back)

@@ -391,5 +391,4 @@ def test_a_coordinator_tells_each_group_what_it_sent(name: str, store_url: str) 
     assert all(width(known[each], own) > 0.5 for each in names)
     state = as_told(recipe, server_at(recipe, store.state("news")[1]), store.model("news").told)
     assert float(state.base.reading.squared_widths(own[None])[0]) > 0.5
-    assert state.version == store.model("news").version
     store.close()

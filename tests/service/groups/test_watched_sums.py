@@ -252,6 +252,12 @@ def test_what_was_just_told_is_not_read_again_and_is_the_same(recipe: fb.Recipe)
         assert fleet.groups.opened(fleet.server, bytes(bytearray(told)))[1] is None
     assert state == encode(server.whole())  # of the last
     assert fleet.groups.opened(fleet.server, b"") == (fleet.server, None)
+    fleet.groups._time.saved = -5.0  # so that it is told once more, as a later version
+    fleet.send(4, observed(recipe, 400))
+    for _ in range(2):
+        server, state = fleet.groups.opened(fleet.server, fleet.told)
+        assert server.version == fleet.server.version
+        assert state is None or state == encode(server.whole())
 
 
 class Clock:

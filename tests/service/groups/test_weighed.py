@@ -15,6 +15,7 @@ from fedbandit.service.board.views import model_view
 from fedbandit.service.bookkeeping.history import History
 from fedbandit.service.bookkeeping.recipes import server_at
 from fedbandit.service.groups.kept import KeptSums
+from fedbandit.service.groups.membership import key_of
 from fedbandit.service.groups.sums import sum_of, unpacked
 from fedbandit.service.groups.weighed import WeighedGroups
 from fedbandit.service.metrics import measured
@@ -120,8 +121,11 @@ def test_what_is_not_stored_is_little_of_what_honest_groups_sent(seed: int, othe
     assert all(stored_each) == others
 
 
-def test_weighing_takes_a_tenth_of_the_time_and_is_never_in_debt_for_long() -> None:
-    """A clock on which each weighing takes three seconds."""
+@pytest.mark.parametrize(("watched", "most"), [(False, 14), (True, 6)])
+def test_looks_take_a_twentieth_of_the_time_or_a_fiftieth_and_are_never_in_debt_for_long(
+    watched: bool, most: int
+) -> None:
+    """A clock on which each look takes three seconds, and all else one and a half."""
     recipe, now, weighed = RECIPES["FedLinUCB"], 0.0, 0
 
     def clock() -> float:
@@ -129,20 +133,20 @@ def test_weighing_takes_a_tenth_of_the_time_and_is_never_in_debt_for_long() -> N
         now += 1.5
         return now
 
-    groups, whole = WeighedGroups(recipe, clock=clock), recipe.server()
+    groups, whole = WeighedGroups(recipe, watched=watched, clock=clock), recipe.server()
     for number in range(8):
         upload = observed(recipe, number)
         whole.receive(upload)
-        groups.absorb([(number, upload.statistics)], 0.0)
+        groups.absorb([(key_of(8, number), upload.statistics)], 0.0)
     groups.told(whole)
     for turn in range(200):
         upload = observed(recipe, turn)
         whole.receive(upload)
-        groups.absorb([(turn % 8, upload.statistics)], 0.0)
+        groups.absorb([(key_of(8, turn % 8), upload.statistics)], 0.0)
         before = groups._at
-        assert groups.told(whole)
+        groups.told(whole)
         weighed += groups._at is not before
-    assert 5 <= weighed <= 40
+    assert most / 3 <= weighed <= most
 
 
 @each_recipe

@@ -87,6 +87,7 @@ def test_there_is_a_step_from_every_schema_since_the_oldest() -> None:
 
 def _without_places(url: str) -> None:
     """Make a store of the schema before agents had places."""
+    overwrite(url, "DROP INDEX agents_by_place")
     overwrite(url, "ALTER TABLE agents DROP COLUMN place")
     overwrite(url, "UPDATE fedbandit SET version = 11")
 

@@ -1,5 +1,6 @@
 """``fedbandit model set``, ``history``, ``rollback`` and ``forget``."""
 
+import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def _define_set(add: Add) -> None:
 
 def _set(arguments: Namespace) -> None:
     from fedbandit.service.bookkeeping.history import check_history
-    from fedbandit.service.bookkeeping.quotas import check_quotas
+    from fedbandit.service.bookkeeping.quotas import USUAL_QUOTAS, check_quotas
     from fedbandit.service.models.undo import set_history
     from fedbandit.terms import check_limits
 
@@ -56,6 +57,8 @@ def _set(arguments: Namespace) -> None:
 
     found = {"model": arguments.name, "limits": limits, "quotas": quotas, "history": history}
     report(arguments, lambda: {**found, "groups": model.groups, "watched": model.watched}, show)
+    if arguments.relays and model.quotas.uploads == USUAL_QUOTAS.uploads:
+        print("a relay sends for many agents; set --hourly-uploads none", file=sys.stderr)
 
 
 def _set_groups(locked: "Locked", given: int | str) -> None:

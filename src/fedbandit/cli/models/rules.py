@@ -174,12 +174,12 @@ def advice(
         )
     missing = [
         option
-        for option, value in (
-            ("--hourly-observations", quotas.observations),
-            ("--hourly-uploads", quotas.uploads),
-            (f"--max-share {min(1.0, 5.0 / agents):g}", quotas.share),
+        for option, is_missing in (
+            ("--hourly-observations", quotas.observations is None),
+            ("--hourly-uploads", quotas.uploads in (None, USUAL_QUOTAS.uploads)),
+            (f"--max-share {min(1.0, 5.0 / agents):g}", quotas.share is None),
         )
-        if value is None or value == USUAL_QUOTAS.uploads
+        if is_missing
     ]
     if missing:
         said.append(

@@ -43,8 +43,10 @@ class TimeToLook:
     def spent(self, share: float) -> Iterator[None]:
         """Take off what is done meanwhile; never more than ``_LONGEST`` earns."""
         began = self._clock()
-        yield
-        self.saved = max(-_LONGEST * share, self.saved - (self._clock() - began))
+        try:
+            yield
+        finally:
+            self.saved = max(-_LONGEST * share, self.saved - (self._clock() - began))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

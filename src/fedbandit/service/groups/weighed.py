@@ -99,7 +99,8 @@ class WeighedGroups:
         self._known: Array | None = None  # the inverse of V then, of few features
         self._told_mass = inf  # the mean of its diagonal
         self._made: dict[int | None, Statistics] = {}  # told anew until the next look, by whom
-        self._last: dict[bool, tuple[bytes, Server, Statistics]] = {}  # told last: to all, to some
+        # told last, to all and to some: the bytes, their server, what they say, and their version
+        self._last: dict[bool, tuple[bytes, Server, Statistics, int]] = {}
         self._weight = 1.0
         self._learned = 0.0
         self._noise: float | None = None  # of rewards, its mean square
@@ -203,7 +204,7 @@ class WeighedGroups:
             return b"" if told is whole.statistics else told.moment.astype("<f8").tobytes()
         part = self._recipe.server()
         part.adopt(replace(told, rewards=rewards), version=whole.version)
-        self._last[number is None] = wire.encode(part.whole()), part, told
+        self._last[number is None] = wire.encode(part.whole()), part, told, whole.version
         return self._last[number is None][0]
 
     def opened(self, whole: Server, told: bytes) -> tuple[Server, bytes | None]:
@@ -211,11 +212,10 @@ class WeighedGroups:
 
         What was just told is not read again.
         """
-        for last, part, _ in self._last.values():
+        for last, part, _, version in self._last.values():
             if told is last:
-                known = part.version == whole.version
                 part.version = whole.version
-                return part, told if known else None
+                return part, told if version == whole.version else None
         return as_told(self._recipe, whole, told), None
 
     def _rewards(self, told: Statistics, number: int | None) -> Rewards:

@@ -109,7 +109,10 @@ class Committer:
                 raise
             set_back = locked.model.set_back
         self._held = held
-        owns = [self._own(each.agent) for each in batch]
+        owns = [
+            self._own(each.agent) if isinstance(answer, Answer) else None
+            for each, answer in zip(batch, outcomes, strict=True)
+        ]
         wanted = {(each.sync.format, own) for own, each in zip(owns, batch, strict=True)}
         if self._digest != digest or not wanted <= ends.keys():
             ends = self._downloads(held, wanted, set_back)

@@ -47,7 +47,7 @@ def new_model(
 
     ``groups`` of agents, so that few liars do not sway it (``groups.weighing``): 0 for none. Not
     ``weighed``: agents are told the median of the groups' estimates, as in models of before.
-    ``watched``: groups are weighed once one of them stands out.
+    ``watched``: from eight groups on, with larger shares while none stands out.
     """
     check_name("model", name)
     check_served(recipe)

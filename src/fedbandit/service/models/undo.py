@@ -89,7 +89,7 @@ def set_history(locked: Locked, history: History) -> None:
 def set_groups(locked: Locked, groups: int, *, watched: bool = False) -> None:
     """Sort agents into other groups from now on; the sums of those of before stay beside them.
 
-    ``watched``: they are weighed once one of them stands out.
+    ``watched``: from eight groups on, with larger shares while none stands out.
     """
     if locked.relaying() is not None and groups:
         raise DataError(

@@ -72,6 +72,7 @@ def _let_all_be_told(_session: Session) -> None:
 def _keep_places(session: Session) -> None:
     """11 to 12: agents are put into groups by who came first; those of before have no place."""
     session.run(f"ALTER TABLE agents ADD COLUMN place {session.dialect.integer}")
+    session.run("CREATE INDEX agents_by_place ON agents (model, place)")
 
 
 MIGRATIONS: Final[Mapping[int, Callable[[Session], None]]] = {
