@@ -12,6 +12,7 @@ import fedbandit as fb
 from fedbandit import wire
 from fedbandit.service import coordinator
 from fedbandit.service.access.attempts import Attempts
+from fedbandit.service.bookkeeping.deduplication import KEPT
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import BODY, OPEN, client_of, make_model, post, state_path, sync_path
 
@@ -59,6 +60,17 @@ def test_what_changes_nothing_is_answered_so_often_and_then_later(
         assert answer.headers["Retry-After"] == "1"
         assert "changes nothing" in answer.text
         post(client, sync_for(RECIPE, 3), agent="tablet")  # nobody else waits
+
+
+def test_uploads_of_a_life_that_was_forgotten_are_counted_too(
+    sqlite_url: Callable[[], str],
+) -> None:
+    url = sqlite_url()
+    make_model(url, "news", RECIPE)
+    with client_of(url, FEW) as client:
+        for life in range(KEPT + 1):
+            post(client, sync_for(RECIPE, life, life=life, born=life))
+        assert [copied(client) for _ in range(7)] == [410] * 5 + [429] * 2
 
 
 def test_uploads_that_are_merged_and_questions_for_news_are_not_counted(

@@ -159,7 +159,7 @@ def test_a_model_is_rolled_back(store: str, capsys: Capture) -> None:
     assert main(["model", "rollback", "news", "7", "--yes"]) == 2
     assert "expected one of 0, 1, 2, 3" in capsys.readouterr().err
     run("model rollback news 2 --yes")
-    assert "as it was at version 2, now version 5; 2 uploads" in capsys.readouterr().out
+    assert "as it was at version 2, now version 5; 12 observations taken out" in capsys.readouterr().out
     assert (stored(store).version, stored(store).count) == (5, 12)
     with client_of(store) as client:
         for copy in (1, 4, 3):
@@ -289,7 +289,7 @@ def test_agents_are_known_once_all_that_they_sent_is_gone(store: str, capsys: Ca
     assert main(["agent", "forget", "news", "pone", "--yes"]) == 2
     assert "Did you mean 'phone'" in capsys.readouterr().err
     assert main(["agent", "forget", "news", "phone", "--yes"]) == 2
-    assert "Nothing that phone sent is in news" in capsys.readouterr().err
+    assert "Nothing that phone sent can be taken out of news" in capsys.readouterr().err
     assert stored(store).version == 2
 
 

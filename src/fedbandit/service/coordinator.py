@@ -55,6 +55,7 @@ _START_SECONDS, _READY_SECONDS = 615.0, 5.0  # for a check; the first one starts
 _RESTART_SECONDS, _LOOK_SECONDS = 10.0, 0.1  # with the pauses in between, some five workers
 _READY_FOR = 1.0
 _LAST_SECONDS = 1.0  # for batches under way when all connections are closed
+_FRUITLESS = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.GONE, HTTPStatus.CONFLICT)
 _log = logging.getLogger("fedbandit.service")
 
 
@@ -184,7 +185,7 @@ class Coordinator:
         try:
             answer = await self._merger.take(ref, SyncRequest(agent, body, token))
         except Refusal as refusal:
-            if refusal.status is HTTPStatus.UNPROCESSABLE_ENTITY:
+            if refusal.status in _FRUITLESS:
                 self._fruitless.allow(asking)
             if refusal.status is HTTPStatus.UNAUTHORIZED and token is not None:
                 self.authentication.forget(token)

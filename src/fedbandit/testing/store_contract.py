@@ -256,11 +256,16 @@ class StoreContract(PastContract, ProgressContract, TokenContract):
     def test_mass_is_scaled_for_one_model_and_its_agents(self, store: Store) -> None:
         for model in (NEWS, SHOP):
             store.create(replace(model, mass=8.0), NEWS_STATE)
-            write(store, model, {"a": structs.replace(MERGED, mass=3.0)})
+            tiny = {"b": structs.replace(MERGED, mass=5e-324)}  # halves of it are no number
+            write(store, model, {"a": structs.replace(MERGED, mass=3.0), **tiny})
         with store.lock("news") as locked:
             locked.past.scale_mass(0.25)
         assert [each.mass for each in store.models()] == [2.0, 8.0]
         assert [store.agents(name)["a"].mass for name in ("news", "shop")] == [0.75, 3.0]
+        assert store.agents("news")["b"].mass == 0.0
+        with store.lock("news") as locked:
+            locked.past.scale_mass(0.0)
+        assert [each.mass for each in store.models()] == [0.0, 8.0]
 
     def test_all_agents_are_listed(self, store: Store) -> None:
         store.create(NEWS, NEWS_STATE)

@@ -160,6 +160,44 @@ def test_honest_groups_are_told_about_what_everything_says(rank: int) -> None:
     assert np.mean(lost) < 1.15
 
 
+@pytest.mark.parametrize("active", [2, 3, 6, 11])
+@pytest.mark.parametrize("lie", [0.0, 1.0])
+def test_where_most_groups_have_seen_little_the_others_count_in_full(
+    active: int, lie: float
+) -> None:
+    """A group that counted as much as the median one would count next to nothing."""
+    lost, d = [], 12
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        theta, sums = rng.standard_normal(d) / np.sqrt(d), []
+        for count in [500] * active + [5] * (24 - active):
+            arms = rng.standard_normal((count, d)) / np.sqrt(d)
+            sums.append(told_sum(arms, arms @ theta + 0.5 * rng.standard_normal(count)))
+        small = 0.1 * theta[None] / np.linalg.norm(theta)
+        found = weighed([*sums, told_sum(small, -lie * small @ theta)])
+        assert found.theta is not None
+        assert not found.doubted[:active].any()
+        lost.append(np.linalg.norm(found.theta - theta) / np.linalg.norm(estimate(sums) - theta))
+    assert np.mean(lost) < 1.2
+
+
+def test_two_that_outweigh_all_others_count_in_full_only_if_those_explain_it() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        theta = rng.standard_normal(12) / np.sqrt(12)
+        sums = honest(rng, theta, [60] * 22, 12)
+        liars = [told_sum(*_lie(rng, -theta, 5000)) for _ in range(2)]
+        found = weighed([*sums, *liars])
+        assert found.theta is not None
+        assert found.doubted.tolist() == [False] * 22 + [True] * 2
+        assert np.linalg.norm(found.theta - theta) < 0.3 * np.linalg.norm(theta)
+
+
+def _lie(rng: np.random.Generator, theta: Array, count: int) -> tuple[Array, Array]:
+    arms = rng.standard_normal((count, len(theta))) / np.sqrt(len(theta))
+    return arms, arms @ theta + 0.1 * rng.standard_normal(count)
+
+
 @given(
     seed=st.integers(0, 10_000),
     groups=st.integers(6, 30),

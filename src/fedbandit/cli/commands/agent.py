@@ -154,8 +154,8 @@ def _check_sent(model: str, agent: str, agents: "Mapping[str, MergedUploads]") -
         raise unknown("agent", agent, agents)
     if not agents[agent].uploads:
         raise DataError(
-            f"Nothing that {agent} sent is in {model}, so there is nothing to take out. See "
-            f"fedbandit agent list {model}."
+            f"Nothing that {agent} sent can be taken out of {model}: it sent nothing since it was "
+            f"forgotten, or ever. See fedbandit agent list {model}."
         )
 
 

@@ -113,15 +113,15 @@ def _rollback(arguments: Namespace) -> None:
     with opened_store(arguments) as store, store.lock(name) as locked:
         locked.past.snapshot_state(to)  # it is there
         _check_confirmed(arguments, f"Rolling {name} back to version {to}")
+        (kept,) = (each for each in locked.past.snapshots() if each.version == to)
         roll_back(locked, to)
-        uploads = locked.model.version - to
-        made = locked.model.version + 1
+        gone, made = locked.model.count - kept.count, locked.model.version + 1
     audited(arguments, "model rolled back", model=name, version=made, to=to)
     said = f"{name}: as it was at version {to}, now version {made}"
     report(
         arguments,
-        lambda: {"model": name, "as_at": to, "version": made, "uploads_taken_out": uploads},
-        lambda: say(f"{said}; {uploads} uploads taken out"),
+        lambda: {"model": name, "as_at": to, "version": made, "observations_taken_out": gone},
+        lambda: say(f"{said}; {gone} observations taken out"),
     )
 
 

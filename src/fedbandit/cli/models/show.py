@@ -75,7 +75,7 @@ def _show_model(
         say(line, indent="  ")
     if model.relays:
         say(f"relays: up to {model.relays} levels of them may be below")
-    print(f"{model.version:,} uploads of {model.count:,} observations; state {len(state):,} bytes")
+    print(f"version {model.version:,}, {model.count:,} observations; state {len(state):,} bytes")
     for line in lines:
         say(line, indent="  ")
     total = sum(each.observations for each in agents.values()) or 1

@@ -35,6 +35,12 @@ A group contradicts the others where its v is more than noise explains: a quanti
 deviations, times max(median v, e). Of how many numbers a v is the sum is read off how alike the
 groups in the middle are, since few rewards, or very unequal ones, make few numbers.
 
+Where most groups have seen next to nothing, the median mass is theirs, and those who did nearly all
+of the work would count no more than they. So if the second heaviest group has more than ``_UNLIKE``
+times the median mass, all this is done once more with its mass in place of the median: one group
+alone cannot make that larger than what another one has. The outcome is told if noise explains what
+the groups, as weighed by the median, have against it (``explains``).
+
 What it holds is measured, not proven (docs/security.md). Lies that are no larger than noise move
 the estimate like noise, and what only a liar has seen is believed.
 """
@@ -61,6 +67,7 @@ _STEPS = 20
 _CENTRE_STEPS = 100  # few, unless liars are many
 _CLOSE = 1e-3  # relative to the length of theta: a step as short is the last
 _NEAR = 1e-2  # relative to the median v: at the centre, a step as short is the last
+_UNLIKE = 4.0  # times the median mass: what the second heaviest group has where groups are unlike
 _LEAST, _TINY, _ALIKE, _MOST = 1e-6, 1e-300, 1e6, 1e300
 
 
@@ -98,12 +105,22 @@ def weigh(
     if sum(each.mass > SILENT * ridge for each in sums) < FEWEST_GROUPS:
         full = np.ones(len(sums))
         return Weighed(None, full, full > 1.0, np.eye(len(sums[0].moment) if sums else 1))
-    nobody = [False] * len(sums)
-    masses = np.array([each.mass for each in sent or sums])
-    groups = _Groups(sums, ridge=ridge, trusted=trusted or nobody, sent=masses)
+    sent, trusted = sent or sums, trusted or [False] * len(sums)
+    groups = _Groups(sums, ridge=ridge, trusted=trusted, sent=sent)
+    found = _weighed(groups, sent)
+    if groups.second > _UNLIKE * groups.middle:
+        fuller = _Groups(sums, ridge=ridge, trusted=trusted, sent=sent, middle=groups.second)
+        other = _weighed(fuller, sent)
+        if other.theta is not None and groups.explains(other.theta, found, sent):
+            return other
+    return found
+
+
+def _weighed(groups: _Groups, sent: Sequence[GroupSum]) -> Weighed:
+    """Return what to tell by groups of which none counts as more than one of the middle mass."""
     misfits = groups.misfits(groups.pooled)
     centre, median = groups.centre(misfits)
-    noise = groups.noise(centre, sent or sums)
+    noise = groups.noise(centre, sent)
     limits = np.maximum(min(median, groups.median(misfits)), noise)
     told = groups.settled(centre, limits)
     misfits = _finite(groups.misfits(told), limits)
@@ -127,18 +144,31 @@ class _Groups:
     """
 
     def __init__(
-        self, sums: Sequence[GroupSum], *, ridge: float, trusted: Sequence[bool], sent: Array
+        self,
+        sums: Sequence[GroupSum],
+        *,
+        ridge: float,
+        trusted: Sequence[bool],
+        sent: Sequence[GroupSum],
+        middle: float | None = None,
     ) -> None:
-        """Take the sums, and the mass of all that each group ``sent``, of which they are a part."""
+        """Take the sums, and all that each group ``sent``, of which they are a part.
+
+        ``middle``: the mass in place of the median group's, for groups that are unlike each other.
+        """
         self._sums, self._ridge = sums, ridge
         held = np.maximum(np.array([each.diagonal for each in sums]), 0.0)
         mass = held.sum(axis=1) + _TINY
         self._speak = mass > SILENT * ridge
-        self._mass, middle = mass, self.median(mass)
+        self._mass, usual = mass, self.median(mass)
+        self.middle = middle = usual if middle is None else middle
+        self.second = float(np.sort(np.where(trusted, 0.0, mass))[-2])
         self._owned = (held + _TINY) / (held + _TINY).sum(axis=0)
         self._light = np.minimum(1.0, middle * (len(sums) / 2.0) / mass)
         most = np.where(trusted, np.inf, 1.0)
-        some = np.maximum(mass / middle, np.minimum(1.0, sent / self.median(sent)))
+        all_sent = np.array([each.mass for each in sent])
+        usual_sent = self.median(all_sent) * middle / usual
+        some = np.maximum(mass / middle, np.minimum(1.0, all_sent / usual_sent))
         self._scale = np.clip(some, _LEAST, most)
         self._more = np.maximum(1.0, mass / (middle * self._scale))
         self._moments = np.array([each.moment for each in sums])
@@ -150,10 +180,10 @@ class _Groups:
         self.inverse: Array = self._half.T @ self._half
         seen = np.array([each.along(self.inverse) for each in sums])
         self._leverage = seen / (self._scale * self._more)
-        usual = self.median(self._counts)
-        self._observations = float(np.minimum(self._counts, usual).sum())
+        few = self.median(self._counts) * middle / usual
+        self._observations = float(np.minimum(self._counts, few).sum())
         self.pooled = self.solved(np.ones(len(sums)))
-        self._numbers = max(min(float(len(self.pooled)), usual), 1.0)
+        self._numbers = max(min(float(len(self.pooled)), few), 1.0)
 
     def median(self, values: Array) -> float:
         """Return the median of the groups that have seen anything."""
@@ -172,9 +202,7 @@ class _Groups:
         usual = noise[self._speak]
         usual = usual if (usual > 0.0).all() else np.ones(1)
         alike = _numbers_in(self.misfits(theta)[self._speak] / usual)
-        part = 2.0 / (9.0 * min(self._numbers, alike))
-        # Wilson and Hilferty's, for chi squared
-        return float((1.0 - part + deviations * sqrt(part)) ** 3)
+        return _far(min(self._numbers, alike), deviations)
 
     def misfits(self, theta: Array) -> Array:
         """Return v of each group at an estimate (N)."""
@@ -190,18 +218,38 @@ class _Groups:
         """Return G theta of each group (N x d)."""
         return np.asarray(self._dense @ theta + self._spread * theta)
 
+    def explains(self, theta: Array, found: Weighed, sent: Sequence[GroupSum]) -> bool:
+        """Say whether noise explains what these groups, as weighed, have against an estimate.
+
+        R = sum of w r, with the ridge left out, has a length R^T (ridge I + sum of w G)^-1 R of s d
+        on average if it is true.
+        """
+        d, left = len(theta), self._left(self.pooled if found.theta is None else found.theta, sent)
+        if left is None:
+            return False
+        against = found.weights @ (self._moments - self._explained(theta))
+        whole = self._sum(found.weights) + self._ridge * np.eye(d)
+        length = float(against @ np.linalg.solve(whole, against))
+        return length <= _far(float(d), _Z) * d * float(left[self._speak].mean())
+
     def noise(self, theta: Array, sent: Sequence[GroupSum]) -> Array:
         """Return e of each group (N); 0 for all where too few tell of their rewards."""
+        left = self._left(theta, sent)
+        if left is None:
+            return np.zeros(len(self._sums))
+        return np.asarray(np.maximum(left, left[self._speak].mean()) * self._leverage)
+
+    def _left(self, theta: Array, sent: Sequence[GroupSum]) -> Array | None:
+        """Return s of each group (N); None where too few tell of their rewards."""
         told, speak = np.array([each.rewards.count for each in sent]), self._speak
         squares = np.array([each.rewards.squares for each in sent])
         if not (squares[speak] > 0.0).any() or (told[speak] > 0).mean() <= 0.5:
-            return np.zeros(len(self._sums))
+            return None
         explained = np.array([(2.0 * each.moment - each.times(theta)) @ theta for each in sent])
         left = squares / np.maximum(told, 1) - explained / np.maximum(self._counts, 1.0)
         left = np.where(told > 0, np.maximum(left, 0.0), 0.0)
         some = np.sort(left[speak & (squares > 0.0)])
-        left = np.minimum(left, some[(len(some) - 1) // 2])
-        return np.asarray(np.maximum(left, left[speak].mean()) * self._leverage)
+        return np.asarray(np.minimum(left, some[(len(some) - 1) // 2]))
 
     def centre(self, misfits: Array) -> tuple[Array, float]:
         """Return an estimate that few liars have not led, and the median of v there.
@@ -242,6 +290,15 @@ class _Groups:
         return np.asarray(np.linalg.solve(whole, weights @ self._moments))
 
 
+def _far(numbers: float, deviations: float) -> float:
+    """Return how many times its mean a sum of so many squares is at so many deviations.
+
+    Wilson and Hilferty's approximation, for chi squared.
+    """
+    part = 2.0 / (9.0 * numbers)
+    return float((1.0 - part + deviations * sqrt(part)) ** 3)
+
+
 def _numbers_in(ratios: Array) -> float:
     """Return of how many squares of normal numbers these are means, by the middle third of them.
 
@@ -259,7 +316,7 @@ def _finite(misfits: Array, limits: Array) -> Array:
     """
     if not np.isfinite(misfits).all():
         raise np.linalg.LinAlgError("numbers too large to weigh groups by")
-    return np.asarray(np.minimum(misfits, _MOST * limits))
+    return np.asarray(np.minimum(misfits, _MOST * np.minimum(limits, 1.0)))
 
 
 def _median(values: Array) -> float:

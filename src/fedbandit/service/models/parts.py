@@ -9,12 +9,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-import numpy as np
 from msgspec import structs
 
 from fedbandit import wire
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.memory.lossy.summary import LossyGram, LossyRows
 from fedbandit.core.messages import Download, Upload
 from fedbandit.core.recipe import Recipe
 from fedbandit.core.statistics import Base, Statistics
@@ -125,21 +123,7 @@ def read_part(part: Part) -> Statistics:
     except InvalidMessage as error:
         fix = "Restore a backup."
         raise InvalidState(f"A part of {part.agent!r} cannot be read ({error}). {fix}") from error
-    summary = message.statistics.summary
-    if not isinstance(summary, LossyGram):
-        return message.statistics
-    return replace(message.statistics, summary=_as_rows(summary))
-
-
-def _as_rows(whole: LossyGram) -> LossyRows:
-    """Return the matrix of a server that keeps everything as rows, which can be merged. O(d^3).
-
-    S^T S = matrix; negative eigenvalues are rounding.
-    """
-    squares, directions = np.linalg.eigh(whole.matrix)
-    kept = squares > 0.0
-    rows = np.sqrt(squares[kept])[:, None] * directions.T[kept]
-    return LossyRows(rows, whole.bound, whole.lost, whole.weight)
+    return message.statistics
 
 
 def merged_parts(

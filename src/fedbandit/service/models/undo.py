@@ -355,9 +355,9 @@ def _check_parts(locked: Locked) -> None:
     name = locked.model.name
     if not locked.model.history.by_agent:
         raise DataError(
-            f"Model {name} does not keep what each agent sent, so one agent cannot be taken out. "
-            f"Roll back to before it came (fedbandit model history {name}), or keep parts from now "
-            f"on: fedbandit model set {name} --keep-parts."
+            f"Model {name} does not keep what each agent sent, so that neither an agent nor a time "
+            f"can be taken out. Roll back to before (fedbandit model history {name}), or keep "
+            f"parts from now on: fedbandit model set {name} --keep-parts."
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from math import inf
 from typing import Final
 
 from fedbandit.errors import unknown
@@ -43,6 +44,7 @@ _COLUMNS: Final = {
 }
 _AT_ONCE: Final = 64  # parts that are read together
 _LARGEST: Final = 2**63 - 1  # that a column holds; no version is as large
+_LEAST_MASS: Final = 1e-300  # what is lighter counts as nothing
 _NOW: Final = -1  # in place of the version of a snapshot
 
 
@@ -168,8 +170,13 @@ class SqlPast:
 
     def scale_mass(self, share: float) -> None:
         """Multiply the mass of the model and of its agents."""
+        least = _LEAST_MASS / share if share > 0.0 else inf  # PostgreSQL refuses to underflow
         for table, name in (("models", "name"), ("agents", "model")):
-            self._run(f"UPDATE {table} SET mass = mass * ? WHERE {name} = ?", (share, self._name))
+            self._run(
+                f"UPDATE {table} SET mass = CASE WHEN mass >= ? THEN mass * ? ELSE 0 END "
+                f"WHERE {name} = ?",
+                (least, share, self._name),
+            )
 
     def add_progress(self, at: float, progress: Progress) -> None:
         """Add to the sums of a minute."""

@@ -196,7 +196,8 @@ class LossyGram:
         """Return the summary of all of them. Cost O(k d^2)."""
         matrix = self.matrix
         for each in others:
-            matrix = matrix + each.rows.T @ each.rows
+            more = each.matrix if isinstance(each, LossyGram) else each.rows.T @ each.rows
+            matrix = matrix + more
         return _sound(LossyGram(matrix, *_added(self, others)), self, others)
 
     def leading(self, size: int, ridge: float, *, whole: bool = False) -> Leading:
@@ -284,9 +285,13 @@ def _scaled(smaller: S, whole: S, share: float) -> S:
     return trusted(scaled) if whole.trusted else scaled
 
 
-def reweighted(rows: Sent, weight: float) -> LossyRows:
-    """Return a summary with a smaller weight, and rows longer by as much."""
+def reweighted(rows: Sent, weight: float) -> LossyRows | LossyGram:
+    """Return a summary with a smaller weight, and rows longer by as much, or a larger matrix."""
     ratio = rows.weight / weight
+    if isinstance(rows, LossyGram):
+        gone = (ratio - 1.0) * float(rows.matrix.trace())
+        whole = LossyGram(ratio * rows.matrix, rows.bound, max(0.0, rows.lost - gone), weight)
+        return trusted(whole) if rows.trusted else whole
     trace = float(np.vdot(rows.rows, rows.rows))
     lost = max(0.0, rows.lost - (ratio - 1.0) * trace)
     longer = LossyRows(np.sqrt(ratio) * rows.rows, rows.bound, lost, weight)
