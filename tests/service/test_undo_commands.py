@@ -159,7 +159,8 @@ def test_a_model_is_rolled_back(store: str, capsys: Capture) -> None:
     assert main(["model", "rollback", "news", "7", "--yes"]) == 2
     assert "expected one of 0, 1, 2, 3" in capsys.readouterr().err
     run("model rollback news 2 --yes")
-    assert "as it was at version 2, now version 5; 12 observations taken out" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "as it was at version 2, now version 5; 12 observations taken out" in said
     assert (stored(store).version, stored(store).count) == (5, 12)
     with client_of(store) as client:
         for copy in (1, 4, 3):
