@@ -9,6 +9,9 @@ from starlette.testclient import TestClient
 import fedbandit as fb
 from fedbandit import wire
 from fedbandit.client.state.learner import Learner
+from fedbandit.service.models.undo import roll_back
+from fedbandit.service.storage.contract import Model
+from fedbandit.service.storage.opening import open_store
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import client_of, make_model, post, state_path, stored
 
@@ -107,3 +110,27 @@ def test_since_comes_before_have(sqlite_url: Callable[[], str]) -> None:
             asked = {"format": "2", "since": since, "have": have}
             joined = wire.decode_joined(client.get(state_path(), params=asked).content)
             assert (joined.download is not None, joined.digest) == (sent, told)
+
+
+def test_what_is_set_back_while_one_asks_is_told_with_what_is_left(
+    sqlite_url: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the two questions that an answer is made of: or nobody hears that it was."""
+    make_model(url := sqlite_url(), "news", RECIPE)
+    store = open_store(url)
+    outline = store.outline
+
+    def then_forgotten(name: str) -> tuple[Model, bytes]:
+        monkeypatch.undo()
+        before = outline(name)
+        with store.lock(name) as locked:
+            roll_back(locked, 0)
+        return before
+
+    with client_of(store) as client:
+        post(client, sync_for(RECIPE, 1))
+        monkeypatch.setattr(store, "outline", then_forgotten)
+        joined = ask(client)
+    assert joined.download is not None
+    assert (joined.download.version, joined.download.statistics.count) == (2, 0)
+    assert joined.set_back == 2

@@ -96,9 +96,9 @@ def fair(
     """Return what of the sums is told. ``trusted``: those that may have more than their share.
 
     ``watched``: nobody is doubted, and shares are larger. ``sent``: the sums before they were
-    tempered. What was merged and is in none has the share of a
-    group. Cost O(N d^2) while none has too much; O(N d^3), and for each of those that are cut again
-    with each step. Raises LinAlgError where numbers are too large.
+    tempered. What was merged and is in none has the share of a group. Cost O(N d^2) while none has
+    too much; O(N d^3), and for each of those that are cut again with each step. Raises LinAlgError
+    where numbers are too large.
     """
     ridge, d, weight = memory.ridge, len(server.moment), weight_of(memory, server)
     if not sums:

@@ -9,9 +9,9 @@ their sum. For sketches it is a sketch of what the others sent, with its own bou
 X^T X <= S^T S + shed I holds for the X of the others, as if nothing else had ever come.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from msgspec import structs
 
@@ -53,6 +53,7 @@ from fedbandit.service.models.resorting import closed, summed, sums_of_states
 from fedbandit.service.storage.contract import Locked
 
 _FIRST = key_of(1, 0)  # keys of sums begin here; below it are states of groups of before
+_ASKED = 64  # parts of whose agents a store is asked together
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,25 +319,24 @@ def _rebuilt(
 
 def _sums_of_parts(locked: Locked, recipe: Recipe) -> dict[int, bytes]:
     """Return the sums of groups, from parts; and those of before parts were kept, as they are."""
-    model, past = locked.model, locked.past
+    past = locked.past
     sums = {key: data for key, data in past.groups().items() if key >= _FIRST and is_closed(key)}
     before = (
         [part for name in unattributed_names() for part in past.parts(name)] if not sums else []
     )
     old = ((closed_key(key_of(1, int(part.agent[1:] or 0))), read_part(part)) for part in before)
-    known = dict[str, MergedUploads]()
+    return {**sums, **summed(recipe, chain(old, _by_group(locked)))}
 
-    def key(agent: str) -> int:
-        if agent not in known:
-            known.update(locked.merged_uploads([agent]))
-        return key_for(model.created, model.groups, agent, known[agent].place)
 
-    sent = (
-        (key(part.agent), read_part(part))
-        for part in past.all_parts()
-        if part.agent and part.agent[0] != "/"
-    )
-    return {**sums, **summed(recipe, chain(old, sent))}
+def _by_group(locked: Locked) -> Iterator[tuple[int, Statistics]]:
+    """Return what is in the parts of agents, each with the key of its group's sum."""
+    known, model = dict[str, MergedUploads](), locked.model
+    parts = (part for part in locked.past.all_parts() if part.agent and part.agent[0] != "/")
+    while page := list(islice(parts, _ASKED)):
+        known |= locked.merged_uploads({part.agent for part in page} - known.keys())
+        for part in page:
+            place = known[part.agent].place
+            yield key_for(model.created, model.groups, part.agent, place), read_part(part)
 
 
 def _check_own(locked: Locked) -> None:
