@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import fedbandit as fb
 from fedbandit.core.kernels.linalg import Array
-from fedbandit.core.statistics import Rewards
+from fedbandit.core.statistics import NO_REWARDS, Rewards
 from fedbandit.service.groups.sums import GroupSum, nothing, packed, sum_of, unpacked
 from fedbandit.service.groups.telling import moment_for
 from fedbandit.service.groups.weighing import Weighed, weigh
@@ -179,6 +179,31 @@ def test_where_most_groups_have_seen_little_the_others_count_in_full(
         assert not found.doubted[:active].any()
         lost.append(np.linalg.norm(found.theta - theta) / np.linalg.norm(estimate(sums) - theta))
     assert np.mean(lost) < 1.2
+
+
+@pytest.mark.parametrize("mute", [0, 14])
+def test_nobody_can_have_those_who_have_seen_little_speak_for_all(mute: int) -> None:
+    """Neither by much that agrees with them, nor by telling nothing of rewards."""
+    lost, d = [], 12
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        theta, sums = rng.standard_normal(d) / np.sqrt(d), []
+        for count in [500] * 8 + [5] * 15:
+            arms = rng.standard_normal((count, d)) / np.sqrt(d)
+            sums.append(told_sum(arms, arms @ theta + 0.5 * rng.standard_normal(count)))
+        sums[9:9] = [replace(each, rewards=NO_REWARDS) for each in sums[9 : 9 + mute]]
+        del sums[9 + mute : 9 + 2 * mute]
+        much, liar = 3300 / d * np.eye(d), list[GroupSum]()
+        for _ in range(4):
+            silent = [replace(each, rewards=NO_REWARDS) for each in [*sums, *liar]]
+            light = weighed(silent).theta  # by the median: nothing is known of noise
+            assert light is not None
+            pull = much @ light
+            liar = [GroupSum(much, np.zeros((0, d)), np.zeros(d), pull, 3300, NO_REWARDS)]
+        found = weighed([*sums, *liar])
+        assert found.theta is not None
+        lost.append(np.linalg.norm(found.theta - theta) / np.linalg.norm(estimate(sums) - theta))
+    assert np.mean(lost) < 1.5
 
 
 def test_two_that_outweigh_all_others_count_in_full_only_if_those_explain_it() -> None:

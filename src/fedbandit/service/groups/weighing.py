@@ -222,34 +222,37 @@ class _Groups:
         """Say whether noise explains what these groups, as weighed, have against an estimate.
 
         R = sum of w r, with the ridge left out, has a length R^T (ridge I + sum of w G)^-1 R of s d
-        on average if it is true.
+        on average if it is true; s is that of those who tell of their rewards. No group has more
+        than the median mass in it, or one that agrees with what was found would speak for all.
         """
-        d, left = len(theta), self._left(self.pooled if found.theta is None else found.theta, sent)
-        if left is None:
+        told = self._speak & np.array([each.rewards.count > 0 for each in sent])
+        if told.sum() < FEWEST_GROUPS:
             return False
-        against = found.weights @ (self._moments - self._explained(theta))
-        whole = self._sum(found.weights) + self._ridge * np.eye(d)
+        left = self._left(self.pooled if found.theta is None else found.theta, sent, told)
+        weights = np.minimum(found.weights, self.middle / self._mass)
+        against, d = weights @ (self._moments - self._explained(theta)), len(theta)
+        whole = self._sum(weights) + self._ridge * np.eye(d)
         length = float(against @ np.linalg.solve(whole, against))
-        return length <= _far(float(d), _Z) * d * float(left[self._speak].mean())
+        return length <= _far(float(d), _Z) * d * float(left[told].mean())
 
     def noise(self, theta: Array, sent: Sequence[GroupSum]) -> Array:
         """Return e of each group (N); 0 for all where too few tell of their rewards."""
-        left = self._left(theta, sent)
-        if left is None:
+        speak = self._speak
+        told = np.array([each.rewards.count > 0 for each in sent])[speak]
+        left = self._left(theta, sent, speak)
+        if told.mean() <= 0.5:
             return np.zeros(len(self._sums))
-        return np.asarray(np.maximum(left, left[self._speak].mean()) * self._leverage)
+        return np.asarray(np.maximum(left, left[speak].mean()) * self._leverage)
 
-    def _left(self, theta: Array, sent: Sequence[GroupSum]) -> Array | None:
-        """Return s of each group (N); None where too few tell of their rewards."""
-        told, speak = np.array([each.rewards.count for each in sent]), self._speak
+    def _left(self, theta: Array, sent: Sequence[GroupSum], among: NDArray[np.bool_]) -> Array:
+        """Return s of each group (N), no more than that of the median one ``among`` these."""
+        told = np.array([each.rewards.count for each in sent])
         squares = np.array([each.rewards.squares for each in sent])
-        if not (squares[speak] > 0.0).any() or (told[speak] > 0).mean() <= 0.5:
-            return None
         explained = np.array([(2.0 * each.moment - each.times(theta)) @ theta for each in sent])
         left = squares / np.maximum(told, 1) - explained / np.maximum(self._counts, 1.0)
         left = np.where(told > 0, np.maximum(left, 0.0), 0.0)
-        some = np.sort(left[speak & (squares > 0.0)])
-        return np.asarray(np.minimum(left, some[(len(some) - 1) // 2]))
+        some = np.sort(left[among & (squares > 0.0)])
+        return np.asarray(np.minimum(left, some[(len(some) - 1) // 2]) if len(some) else 0.0 * left)
 
     def centre(self, misfits: Array) -> tuple[Array, float]:
         """Return an estimate that few liars have not led, and the median of v there.
