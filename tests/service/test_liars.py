@@ -31,7 +31,7 @@ from tests.service.groups.fleet import AGENTS, LIAR, RECIPES, THETA, each_recipe
 from tests.service.groups.fleet import made as watched_model
 from tests.service.made_uploads import RECIPE, sync_for
 from tests.service.running import BODY, OPEN, client_of, post, start, state_path, sync_path
-from tests.service.uploaders import Uploader, post_once, start_all
+from tests.service.uploaders import COPYING, Uploader, post_once, start_all
 
 LIMITS = wire.Limits(arm_norm=1.0, reward=1.0, count=100)
 D = 10
@@ -289,7 +289,7 @@ def undone_under_load(url: str, *, times: int, seed: int, kills: bool) -> None:
     """Roll back and forget while agents upload; then nothing that was acknowledged merges again."""
     history, rng = History(every=0.05, keep=8, by_agent=True), random.Random(seed)
     store = made(url, RECIPE, quotas=NO_QUOTAS, history=history)
-    processes = [start(url, "--open")]
+    processes = [start(url, *COPYING)]
     agents = [
         Uploader(f"agent-{life}", life, lambda: processes[0].address, 10**9) for life in range(3)
     ]
@@ -309,7 +309,7 @@ def undone_under_load(url: str, *, times: int, seed: int, kills: bool) -> None:
                 undone += 1
             if kills:
                 processes[0].kill()
-                processes[0] = start(url, "--open")
+                processes[0] = start(url, *COPYING)
         for each in agents:
             each.enough = True
         for thread in threads:

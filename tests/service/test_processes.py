@@ -25,13 +25,13 @@ from tests.service.running import (
     stored,
     sync_path,
 )
-from tests.service.uploaders import Uploader, in_order, start_all, states_told
+from tests.service.uploaders import COPYING, Uploader, in_order, start_all, states_told
 
 
 def test_two_coordinators_on_one_postgresql(postgres_url: Callable[[], str]) -> None:
     url = postgres_url()
     make_model(url, "news", RECIPE)
-    with running(url, "--open") as one, running(url, "--open") as other:
+    with running(url, *COPYING) as one, running(url, *COPYING) as other:
         rng = random.Random(0)
         agents = [
             Uploader(
@@ -50,7 +50,7 @@ def test_two_coordinators_on_one_postgresql(postgres_url: Callable[[], str]) -> 
 def test_told_to_stop_it_finishes_what_it_accepted(sqlite_url: Callable[[], str]) -> None:
     url = sqlite_url()
     make_model(url, "news", RECIPE)
-    process = start(url, "--open")
+    process = start(url, *COPYING)
     agents = [Uploader(f"agent-{life}", life, lambda: process.address, 10**6) for life in range(3)]
     threads = start_all(agents)
     while not all(agent.done >= 5 for agent in agents):

@@ -98,6 +98,10 @@ class Uploader:
         return None
 
 
+COPYING = ("--open", "--fruitless", "1000000")
+"""How a coordinator is started for uploaders: they send more copies than one agent usually may."""
+
+
 def post_once(address: str, path: str, body: bytes) -> tuple[int, bytes]:
     """Post a body over a connection of its own; return status and answer."""
     place = urlsplit(address)

@@ -62,6 +62,9 @@ def _define(add: Add) -> None:
     add_idle_seconds(add)
     told = "wrong tokens of one address that are told so; then one a second (default: 60)"
     add("--wrong-tokens", type=positive, default=60, metavar="N", help=told)
+    told = "requests of one agent at once that change nothing (refused uploads, copies, states); "
+    told += "then one a second (default: 120)"
+    add("--fruitless", type=positive, default=120, metavar="N", help=told)
     told = "connections of one address that have no request admitted yet (default: 256)"
     add("--per-address", type=positive, default=256, metavar="N", help=told)
 
@@ -127,6 +130,7 @@ def _execute(arguments: Namespace) -> None:
         body_seconds=arguments.body_seconds,
         idle_seconds=arguments.idle_seconds,
         wrong_tokens=arguments.wrong_tokens,
+        fruitless=arguments.fruitless,
         bounds=ConnectionBounds(per_address=arguments.per_address),
     )
     log_to_stderr()
