@@ -356,6 +356,10 @@ def test_while_there_is_no_time_to_weigh_what_came_since_is_not_told(
     fleet.send(4, seen(recipe, 50, but=2))
     assert width(fleet.knows(), x) > 0.5 * before  # weighed
     assert width(fleet.knows(3), x) < 0.05
+    fleet.groups._time.saved = -5.0
+    assert width(fleet.knows(3), x) < 0.05  # looks take no time of telling groups what they sent
+    fleet.groups._time_for_own.saved = -5.0
+    assert width(fleet.knows(3), x) > 0.5 * before  # which is bounded too
 
 
 @pytest.mark.parametrize("name", ["FedLinUCB", "FSCLB auto", "lean"])

@@ -58,7 +58,7 @@ _MOVED = 0.1
 _DISPUTED = 5.0  # from a weight of one of these on, a group is told all that it sent itself
 _LEARNED = 0.3  # tr V^-1 G of what has come since groups were weighed
 _SHARED = 600.0  # seconds for which another coordinator is taken to be there
-_BUSY = 0.05  # the share of time that weighing takes, and telling groups what they sent
+_BUSY = 0.05  # the share of time that weighing takes; and as much, telling groups what they sent
 _WATCHING = 0.02  # the same while groups are watched, and none stands out
 
 
@@ -85,6 +85,7 @@ class WeighedGroups:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._recipe, self._memory, self._time = recipe, recipe.parts.memory, TimeToLook(clock)
+        self._time_for_own = TimeToLook(clock)  # of its own: looks may use up all of theirs
         self._watched = watched
         self._sums = KeptSums(self._memory)
         self._forget(None)
@@ -161,6 +162,7 @@ class WeighedGroups:
         if self._watched and not self._sums.enough:
             return b""
         self._time.earn(self._share)
+        self._time_for_own.earn(_BUSY)
         self._behind = self._has_changed(whole)
         if self._behind and self._time.is_there:
             with self._time.spent(self._share):
@@ -181,11 +183,11 @@ class WeighedGroups:
 
     def knows_more(self, number: int) -> bool:
         """Say whether the members of a group are told what they sent, and there is time for it."""
-        return number in self._own and self._time.is_there
+        return number in self._own and self._time_for_own.is_there
 
     def told_to(self, whole: Server, number: int) -> bytes:
         """Return what the members of such a group are told."""
-        with self._time.spent(self._share):
+        with self._time_for_own.spent(_BUSY):
             return self._telling(whole, number)
 
     @property
