@@ -162,7 +162,7 @@ class WeighedGroups:
         if self._watched and not self._sums.enough:
             return b""
         self._time.earn(self._share)
-        self._time_for_own.earn(_BUSY)
+        self._time_for_own.earn(self._share)
         self._behind = self._has_changed(whole)
         if self._behind and self._time.is_there:
             with self._time.spent(self._share):
@@ -187,7 +187,7 @@ class WeighedGroups:
 
     def told_to(self, whole: Server, number: int) -> bytes:
         """Return what the members of such a group are told."""
-        with self._time_for_own.spent(_BUSY):
+        with self._time_for_own.spent(self._share):
             return self._telling(whole, number)
 
     @property
